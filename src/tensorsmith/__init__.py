@@ -1,0 +1,1 @@
+"""Tensorsmith: a tensor-program compiler."""
