@@ -1,0 +1,222 @@
+"""The rules of the house that no other tool checks: sizes, places, names, words, docstrings."""
+
+import ast
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "tensorsmith"
+CODE_FOLDERS = ("src", "tests", "examples", "bench")
+
+MAX_FILE_LINES = 600
+SOFT_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+MAX_LINE_LENGTH = 100
+
+NAMES_THAT_SAY_NOTHING = {"utils.py", "util.py", "common.py", "helpers.py", "misc.py"}
+
+# Words about how the text came to be, rather than about what it says. Each is specific enough not
+# to hit the field's own terms ('session' of a runtime, 'agent' of reinforcement learning, ...).
+PROCESS_TALK = re.compile(
+    r"""
+      \b(this|another|next|last|previous|my|our)\ (session|agent|issue|prompt)s?\b
+    | \bissues?\ \#?\d+\b
+    | \b(sub-?agent|language\ model|chatbot|AI\ assistant)s?\b
+    | /work/main | /tmp/ | /root/ | /home/\w+
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+HEAVY_PACKAGES = {
+    "hypothesis",
+    "llvmlite",
+    "matplotlib",
+    "onnx",
+    "pandas",
+    "pygments",
+    "pytest",
+    "scipy",
+    "torch",
+    "z3",
+}
+MAX_MODULES_LOADED = 60
+
+
+def tracked(*folders: str, suffixes: tuple[str, ...]) -> list[Path]:
+    """The repository's own files: those that git knows or would not ignore."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *folders],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    paths = (ROOT / name for name in sorted(set(listed)))
+    return [p for p in paths if p.suffix in suffixes and p.is_file()]
+
+
+def python_files() -> list[Path]:
+    return [*tracked(*CODE_FOLDERS, suffixes=(".py",)), ROOT / "conftest.py"]
+
+
+def shown(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def lines_without_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    length = (function.end_lineno or function.lineno) - function.lineno + 1
+    first = function.body[0]
+    if ast.get_docstring(function, clean=False) is not None:
+        length -= (first.end_lineno or first.lineno) - first.lineno + 1
+    return length
+
+
+def test_size_of_files():
+    lengths = {shown(p): len(p.read_text().splitlines()) for p in python_files()}
+    if above_soft := {name: n for name, n in lengths.items() if n > SOFT_FILE_LINES}:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.warn(f"over {SOFT_FILE_LINES} lines: {above_soft}", stacklevel=1)
+    assert {name: n for name, n in lengths.items() if n > MAX_FILE_LINES} == {}
+
+
+def test_size_of_functions():
+    too_long = {
+        f"{shown(path)}:{function.lineno} {function.name}": length
+        for path in python_files()
+        for function in functions(ast.parse(path.read_text()))
+        if (length := lines_without_docstring(function)) > MAX_FUNCTION_LINES
+    }
+    assert too_long == {}
+
+
+def test_size_of_lines():
+    too_long = [
+        f"{shown(path)}:{number}"
+        for path in python_files()
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if len(line) > MAX_LINE_LENGTH and "http" not in line
+    ]
+    assert too_long == []
+
+
+def test_file_names_say_what_is_inside():
+    assert [shown(p) for p in python_files() if p.name in NAMES_THAT_SAY_NOTHING] == []
+
+
+def test_every_package_has_a_folder_of_tests():
+    packages = {p.parent.relative_to(PACKAGE) for p in PACKAGE.rglob("__init__.py")} - {Path()}
+    untested = [
+        package.as_posix()
+        for package in sorted(packages)
+        if not any((ROOT / "tests" / package).glob("test_*.py"))
+    ]
+    assert untested == []
+
+
+def test_folders_of_tests_are_not_packages():
+    # A package tests/ir would be importable as `ir`, and shadow or be shadowed.
+    named = {p.name for p in PACKAGE.iterdir() if p.is_dir()}
+    packages = [p.parent.name for p in (ROOT / "tests").glob("*/__init__.py")]
+    assert [name for name in packages if name in named] == []
+
+
+def test_text_speaks_of_its_subject_only():
+    texts = tracked(".", suffixes=(".py", ".md", ".toml", ".yml", ".txt", ".cfg", ""))
+    hits = [
+        f"{shown(path)}:{number}: {line.strip()}"
+        for path in texts
+        if path != Path(__file__).resolve()
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        if PROCESS_TALK.search(line)
+    ]
+    assert hits == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("as the previous session left it", True),
+        ("see issue 12", True),
+        ("a path such as /tmp/x", True),
+        ("an ONNX Runtime session", False),
+        ("the user agent string", False),
+        ("instructions issue in order", False),
+    ],
+)
+def test_process_talk_is_told_from_the_terms_of_the_field(text, found):
+    assert bool(PROCESS_TALK.search(text)) is found
+
+
+def undocumented(node: ast.Module | ast.ClassDef, name: str) -> Iterator[str]:
+    """The public names in `node` that need a docstring and have none; overloads do not."""
+    if ast.get_docstring(node) is None:
+        yield name
+    for child in node.body:
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if child.name.startswith("_"):
+            continue
+        if isinstance(child, ast.ClassDef):
+            yield from undocumented(child, f"{name}.{child.name}")
+        elif ast.get_docstring(child) is None and not any(
+            "overload" in ast.unparse(d) or "override" in ast.unparse(d)
+            for d in child.decorator_list
+        ):
+            yield f"{name}.{child.name}"
+
+
+def test_public_names_have_docstrings():
+    missing = [
+        name
+        for path in tracked("src", suffixes=(".py",))
+        for name in undocumented(ast.parse(path.read_text()), shown(path))
+    ]
+    assert missing == []
+
+
+def modules_loaded_by(statement: str) -> set[str]:
+    """What `statement` imports in a fresh interpreter, beyond NumPy and the standard library."""
+    code = f"import sys, numpy, ml_dtypes; before = set(sys.modules); {statement}; " + (
+        "print('\\n'.join(set(sys.modules) - before))"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    return {m for m in output.split() if m.partition(".")[0] not in sys.stdlib_module_names}
+
+
+def test_import_is_light():
+    loaded = modules_loaded_by("import tensorsmith")
+    assert {m.partition(".")[0] for m in loaded} & HEAVY_PACKAGES == set()
+    assert len(loaded) <= MAX_MODULES_LOADED
+
+
+def test_every_package_imports_without_heavy_packages():
+    names = [p.parent.name for p in PACKAGE.glob("*/__init__.py")]
+    loaded = modules_loaded_by("; ".join(f"import tensorsmith.{name}" for name in names))
+    assert {m.partition(".")[0] for m in loaded} & HEAVY_PACKAGES == set()
+
+
+def test_every_page_is_linked_from_the_index():
+    docs = ROOT / "docs"
+    linked: set[Path] = set()
+    to_read = [docs / "index.md"]
+    while to_read:
+        page = to_read.pop()
+        if page in linked or not page.is_file():
+            continue
+        linked.add(page)
+        targets = re.findall(r"\]\(([^)#\s]+\.md)[)#]", page.read_text())
+        to_read += [(page.parent / target).resolve() for target in targets]
+    assert [shown(p) for p in tracked("docs", suffixes=(".md",)) if p not in linked] == []
