@@ -33,7 +33,7 @@ import itertools
 import struct
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar, Final, NoReturn, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, Final, NoReturn, Protocol, Self, TypeAlias, cast
 
 import numpy as np
 
@@ -44,7 +44,15 @@ if TYPE_CHECKING:
     from tensorsmith.ir.buffer import Buffer
     from tensorsmith.ir.intrinsic import Intrinsic
 
-ExprLike: TypeAlias = "Expr | int | float | bool"
+ExprLike: TypeAlias = "Expr | SupportsExpr | int | float | bool"
+
+
+class SupportsExpr(Protocol):
+    """An object that stands for an expression wherever one is expected, such as a named axis."""
+
+    def __as_expr__(self) -> Expr:
+        """The expression. Raises a TensorsmithError that tells why if there is none."""
+        ...
 
 
 class Expr:
@@ -731,6 +739,9 @@ def as_expr(value: ExprLike, like: DType | None = None) -> Expr:
                 try_=f"an integer, or cast(..., '{like}')",
             )
         return Const(float(value), like)
+    stands_for: Callable[[], Expr] | None = getattr(value, "__as_expr__", None)
+    if stands_for is not None:
+        return stands_for()
     raise DTypeError(f"{value!r} ({type(value).__name__}) is not an expression or a number")
 
 
