@@ -61,7 +61,7 @@ def tracked(*folders: str, suffixes: tuple[str, ...]) -> list[Path]:
 
 
 def python_files() -> list[Path]:
-    return [*tracked(*CODE_FOLDERS, suffixes=(".py",)), ROOT / "conftest.py"]
+    return tracked(*CODE_FOLDERS, suffixes=(".py",))
 
 
 def shown(path: Path) -> str:
