@@ -12,6 +12,7 @@
 
 from strategies.dtypes import buffer_dtypes, float_dtypes, int_dtypes, scalar_dtypes
 from strategies.index_exprs import conditions, index_exprs
+from strategies.programs import arguments, copied, dim_assignments, modules, programs
 from strategies.reference import evaluate_expr
 from strategies.scalar_exprs import scalar_exprs, scalar_variables
 from strategies.scopes import Range, Scope, dim_values, dims, scopes, values_in
@@ -20,15 +21,20 @@ from strategies.values import arrays, scalar_values, shapes
 __all__ = [
     "Range",
     "Scope",
+    "arguments",
     "arrays",
     "buffer_dtypes",
     "conditions",
+    "copied",
+    "dim_assignments",
     "dim_values",
     "dims",
     "evaluate_expr",
     "float_dtypes",
     "index_exprs",
     "int_dtypes",
+    "modules",
+    "programs",
     "scalar_dtypes",
     "scalar_exprs",
     "scalar_values",
