@@ -1,0 +1,221 @@
+"""Proving that a polynomial is never negative.
+
+The proof eliminates what the polynomial is made of, innermost variable first: a variable whose
+coefficient has a known sign is replaced by the bound that makes the polynomial least, and a quotient,
+remainder, minimum or maximum by an inequality that it satisfies, until interval arithmetic decides.
+Where that fails, a known constraint ``p >= 0`` is subtracted (Farkas' lemma, one step at a time).
+It is sound and deliberately incomplete: the work is bounded by a budget.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import TYPE_CHECKING, Final
+
+from tensorsmith.arith import interval as intervals
+from tensorsmith.arith.interval import Interval
+from tensorsmith.arith.polynomial import (
+    Monomial,
+    Polynomial,
+    add_scaled,
+    divide_monomial,
+    product,
+    scaled,
+)
+from tensorsmith.ir.expr import Const, Expr, FloorDiv, FloorMod, Max, Min, Select, Var
+
+if TYPE_CHECKING:
+    from tensorsmith.arith.analyzer import Analyzer
+
+BUDGET: Final = 160
+"""Polynomials looked at before a proof is given up."""
+CONSTRAINT_STEPS: Final = 3
+"""Constraints that one proof may combine."""
+
+
+def prove_nonnegative(facts: Analyzer, p: Polynomial) -> bool:
+    """Whether ``p >= 0`` follows from the facts."""
+    return _Proof(facts).nonnegative(p, facts.constraints, CONSTRAINT_STEPS)
+
+
+class _Proof:
+    def __init__(self, facts: Analyzer) -> None:
+        self.facts = facts
+        self.budget = BUDGET
+
+    def nonnegative(
+        self, p: Polynomial, constraints: tuple[Polynomial, ...], steps: int
+    ) -> bool:
+        self.budget -= 1
+        if self.budget < 0:
+            return False
+        low = self.interval(p).low
+        if low is not None and low >= 0:
+            return True
+        if self.by_elimination(p, constraints, steps):
+            return True
+        return steps > 0 and self.by_constraint(p, constraints, steps)
+
+    def interval(self, p: Polynomial) -> Interval:
+        total = Interval(0, 0)
+        for m, c in p.items():
+            term = Interval(1, 1)
+            for atom in m:
+                term = intervals.multiply(term, self.facts.bounds(atom))
+            total = intervals.add(total, intervals.scale(term, c))
+        return total
+
+    # --- Elimination -------------------------------------------------------------------------
+
+    def by_elimination(
+        self, p: Polynomial, constraints: tuple[Polynomial, ...], steps: int
+    ) -> bool:
+        compound = {a for m in p for a in m if not isinstance(a, Var)}
+        if compound:
+            atom = min(compound, key=self.facts.keys.__getitem__)
+            # Outermost first: an atom that stands inside another one is not met yet.
+            return any(
+                all(self.nonnegative(q, constraints, steps) for q in alternative)
+                for alternative in self.replace_compound(p, atom)
+            )
+        var = self.innermost_bound(p)
+        if var is None:
+            return False
+        lesser = self.replace_var(p, var)
+        return lesser is not None and self.nonnegative(lesser, constraints, steps)
+
+    def innermost_bound(self, p: Polynomial) -> Var | None:
+        """The variable of `p` that was bound last, else one with constant bounds of its own that
+        is multiplied with others (interval arithmetic handles the rest)."""
+        present = {a for m in p for a in m if isinstance(a, Var)}
+        for var in reversed(self.facts.ranges):
+            if var in present:
+                return var
+        mixed = {a for m in p if len(m) > 1 for a in m if isinstance(a, Var)}
+        bounded = [v for v in mixed if self.facts.bounds(v) != intervals.EVERYTHING]
+        return min(bounded, key=self.facts.keys.__getitem__) if bounded else None
+
+    def replace_var(self, p: Polynomial, var: Var) -> Polynomial | None:
+        """`p` with `var` at the end of its range where `p` is least; None if that is not known."""
+        coefficient, rest = split(p, var)
+        if any(var in m for m in coefficient) or not coefficient:
+            return None
+        sign = self.sign(coefficient)
+        if sign == 0:
+            return None
+        bound = self.bound(var, lower=sign > 0)
+        if bound is None:
+            return None
+        result = dict(rest)
+        add_scaled(result, product(coefficient, bound, self.facts.keys), 1)
+        return result
+
+    def bound(self, var: Var, *, lower: bool) -> Polynomial | None:
+        known = self.facts.ranges.get(var)
+        if known is not None:
+            return known.low if lower else known.high
+        low, high = self.facts.bounds(var)
+        end = low if lower else high
+        return None if end is None else ({(): end} if end else {})
+
+    def sign(self, p: Polynomial) -> int:
+        """1 if ``p >= 0``, -1 if ``p <= 0``, 0 if neither is known."""
+        if self.nonnegative(p, self.facts.constraints, 1):
+            return 1
+        if self.nonnegative(scaled(p, -1), self.facts.constraints, 1):
+            return -1
+        return 0
+
+    def replace_compound(self, p: Polynomial, atom: Expr) -> list[tuple[Polynomial, ...]]:
+        """Ways to bound `p` from below without `atom`: in each, all polynomials must be >= 0."""
+        coefficient, rest = split(p, atom)
+        if any(atom in m for m in coefficient):
+            return []
+        sign = self.sign(coefficient)
+        if sign == 0:
+            return []
+
+        def put(value: Polynomial) -> Polynomial:
+            result = dict(rest)
+            add_scaled(result, product(coefficient, value, self.facts.keys), 1)
+            return result
+
+        of = self.facts.polynomial
+        if isinstance(atom, (Min, Max)):
+            options = [put(of(x)) for x in atom.args]
+            chooses_least = isinstance(atom, Min) == (sign > 0)
+            return [tuple(options)] if chooses_least else [(q,) for q in options]
+        if isinstance(atom, Select):
+            return [(put(of(atom.args[1])), put(of(atom.args[2])))]
+        ways: list[tuple[Polynomial, ...]] = []
+        if isinstance(atom, FloorDiv):
+            ways += self.replace_quotient(atom, coefficient, rest, sign)
+        if isinstance(atom, FloorMod) and sign < 0 and self.positive(atom.args[1]):
+            top = dict(of(atom.args[1]))
+            add_scaled(top, {(): 1}, -1)
+            ways.append((put(top),))
+            if self.nonnegative(of(atom.args[0]), self.facts.constraints, 1):
+                ways.append((put(of(atom.args[0])),))
+        low, high = self.facts.bounds(atom)
+        end = low if sign > 0 else high
+        if end is not None:
+            ways.append((put({(): end} if end else {}),))
+        return ways
+
+    def replace_quotient(
+        self, atom: FloorDiv, coefficient: Polynomial, rest: Polynomial, sign: int
+    ) -> list[tuple[Polynomial, ...]]:
+        """From ``x - d + 1 <= d * (x // d) <= x`` for d > 0, after multiplying all by d."""
+        x, d = atom.args
+        if not self.positive(d):
+            return []
+        divisor = self.facts.polynomial(d)
+        end = dict(self.facts.polynomial(x))
+        if sign > 0:
+            add_scaled(end, divisor, -1)
+            add_scaled(end, {(): 1}, 1)
+        result = product(rest, divisor, self.facts.keys)
+        add_scaled(result, product(coefficient, end, self.facts.keys), 1)
+        return [(result,)]
+
+    def positive(self, e: Expr) -> bool:
+        if isinstance(e, Const):
+            return e.value > 0
+        below = dict(self.facts.polynomial(e))
+        add_scaled(below, {(): 1}, -1)
+        return self.nonnegative(below, self.facts.constraints, 1)
+
+    # --- Constraints -------------------------------------------------------------------------
+
+    def by_constraint(
+        self, p: Polynomial, constraints: tuple[Polynomial, ...], steps: int
+    ) -> bool:
+        """Subtract multiples of what is known not to be negative."""
+        for at, known in enumerate(constraints):
+            others = constraints[:at] + constraints[at + 1 :]
+            for m in _shared(p, known):
+                g = gcd(p[m], known[m])
+                remaining = scaled(p, abs(known[m]) // g)
+                add_scaled(remaining, known, -(abs(p[m]) // g))
+                if self.nonnegative(remaining, others, steps - 1):
+                    return True
+        return False
+
+
+def split(p: Polynomial, atom: Expr) -> tuple[Polynomial, Polynomial]:
+    """``(a, b)`` with ``p == a * atom + b``, each term of `p` in one of them."""
+    coefficient: Polynomial = {}
+    rest: Polynomial = {}
+    for m, c in p.items():
+        if atom in m:
+            without = divide_monomial(m, (atom,))
+            assert without is not None
+            coefficient[without] = c
+        else:
+            rest[m] = c
+    return coefficient, rest
+
+
+def _shared(p: Polynomial, known: Polynomial) -> list[Monomial]:
+    """The monomials that a positive multiple of `known` can cancel in `p`."""
+    return [m for m, c in p.items() if m and (c < 0) == (known.get(m, -c) < 0) and m in known]
