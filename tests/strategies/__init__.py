@@ -13,7 +13,7 @@
 from strategies.dtypes import buffer_dtypes, float_dtypes, int_dtypes, scalar_dtypes
 from strategies.index_exprs import conditions, index_exprs
 from strategies.programs import arguments, copied, dim_assignments, modules, programs
-from strategies.reference import evaluate_expr
+from strategies.reference import evaluate_expr, same_bits
 from strategies.scalar_exprs import scalar_exprs, scalar_variables
 from strategies.scopes import Range, Scope, dim_values, dims, scopes, values_in
 from strategies.values import arrays, scalar_values, shapes
@@ -35,6 +35,7 @@ __all__ = [
     "int_dtypes",
     "modules",
     "programs",
+    "same_bits",
     "scalar_dtypes",
     "scalar_exprs",
     "scalar_values",

@@ -1,4 +1,4 @@
-"""The values that generated programs store: expressions over loads, indices, parameters, constants."""
+"""The values that generated programs store: over loads, indices, parameters and constants."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def condition(world: World, point: Point, depth: int = 1) -> Expr:
 
 
 def load(world: World, tensor: Tensor, point: Point) -> Value:
-    """An element of `tensor`, inside it whatever the place: aligned, wrapped, clamped or guarded."""
+    """An element of `tensor`, never outside: aligned, wrapped, clamped, gathered or guarded."""
     guards: list[Expr] = []
     indices = [_subscript(world, extent, point, guards) for extent in tensor.buffer.shape]
     e: Expr = Load(tensor.buffer, tuple(indices))
@@ -182,7 +182,7 @@ def _shifted(world: World, axis: Axis, extent: Expr, guards: list[Expr]) -> Expr
     shift = world.draw(st.sampled_from((-1, 1, -2)))
     index = axis.index + shift if shift > 0 else axis.index - -shift
     if shift < 0:
-        guards.append(0 <= index)
+        guards.append(const(0) <= index)
     if shift > 0 or axis.extent is not extent:
         guards.append(index < extent)
     return index

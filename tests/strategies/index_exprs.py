@@ -123,7 +123,7 @@ _COMPARES: tuple[type[Compare], ...] = (Lt, Le, Eq, Ne)
 
 @st.composite
 def conditions(draw: st.DrawFn, scope: Scope, depth: int = 2) -> Expr:
-    """A bool: comparisons of index expressions, and what ``and``, ``or`` and ``not`` make of them."""
+    """Comparisons of index expressions, and what ``and``, ``or`` and ``not`` make of them."""
     pick = draw(st.integers(0, 7)) if depth > 0 else 0
     if pick <= 4:
         a = draw(index_exprs(scope, max(depth, 0)))

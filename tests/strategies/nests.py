@@ -14,6 +14,8 @@ from tensorsmith.ir.stmt import TRUE, ZERO
 
 @dataclass
 class _Loop:
+    """A loop to be; spatial: every iterator that uses it is."""
+
     var: Var
     extent: Expr
     start: Expr = ZERO
@@ -22,6 +24,8 @@ class _Loop:
 
 @dataclass
 class _Nest:
+    """Loops, what iterators are bound to in terms of them, and which points count."""
+
     loops: list[_Loop] = field(default_factory=list)
     bindings: list[Expr] = field(default_factory=list)
     predicate: Expr = TRUE
@@ -43,11 +47,9 @@ def block_nest(world: World, name: str, domain: Domain, body: Body) -> Stmt:
     nest = _bind(world, domain)
     iters = []
     for (extent, kind), binding in zip(domain, nest.bindings, strict=True):
-        start = ZERO
-        if world.chance(8):
-            start = const(world.draw(st.integers(1, 3)))
-            binding = binding + start
-        iters.append(Iter(Var(world.name("v")), extent, kind, binding, start))
+        start = const(world.draw(st.integers(1, 3))) if world.chance(8) else ZERO
+        shifted = binding if start is ZERO else binding + start
+        iters.append(Iter(Var(world.name("v")), extent, kind, shifted, start))
     axes = [Axis(i.var if i.start is ZERO else i.var - i.start, i.extent) for i in iters]
     inner, init = body(axes)
     stmt: Stmt = Block(world.name(name), tuple(iters), inner, init, nest.predicate)
@@ -77,7 +79,7 @@ def _bind(world: World, domain: Domain) -> _Nest:
     return nest
 
 
-def _bind_one(world: World, nest: _Nest, extent: Expr, spatial: bool, scheme: int) -> Expr:  # noqa: FBT001
+def _bind_one(world: World, nest: _Nest, extent: Expr, spatial: bool, scheme: int) -> Expr:
     if extent is const(1) and scheme >= 4:
         return ZERO
     if scheme in (4, 5):
@@ -92,7 +94,7 @@ def _bind_one(world: World, nest: _Nest, extent: Expr, spatial: bool, scheme: in
     return loop.var
 
 
-def _split(world: World, nest: _Nest, extent: Expr, spatial: bool) -> Expr:  # noqa: FBT001
+def _split(world: World, nest: _Nest, extent: Expr, spatial: bool) -> Expr:
     factor = world.draw(st.sampled_from((2, 4, 3)))
     divides = divides_evenly(extent, factor)
     outer = _Loop(Var(world.name("o")), _quotient(extent, factor, divides), spatial=spatial)
@@ -111,7 +113,7 @@ def divides_evenly(extent: Expr, factor: int) -> bool:
     return isinstance(extent, Var) and extent.multiple_of % factor == 0
 
 
-def _quotient(extent: Expr, factor: int, divides: bool) -> Expr:  # noqa: FBT001
+def _quotient(extent: Expr, factor: int, divides: bool) -> Expr:
     if isinstance(extent, Const):
         return const(-(-int(extent.value) // factor))
     return extent // factor if divides else (extent + (factor - 1)) // factor

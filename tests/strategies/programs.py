@@ -33,6 +33,7 @@ from tensorsmith.ir import (
     seq,
 )
 
+ATTRS = ({}, {}, {}, {"fast_math": False}, {"note": "a 'b' \\ \n", "numbers": (3, 0.5, (True,))})
 Argument = Array | int | float | bool
 
 
@@ -52,7 +53,7 @@ def programs(
         draw(st.sampled_from(STAGES))(world)
     if not any(p in [t.buffer for t in world.outputs] for p in world.params):
         _copy_out(world)
-    attrs = draw(st.sampled_from(({}, {}, {}, {"fast_math": False}, {"note": "a 'b' \\ \n", "x": 3})))
+    attrs = draw(st.sampled_from(ATTRS))
     return TensorProgram(name, tuple(world.params), seq(*world.body), attrs)
 
 

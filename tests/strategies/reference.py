@@ -1,7 +1,8 @@
 """A second opinion on what a scalar expression means.
 
-Evaluates one expression by the semantics that the head of `tensorsmith.ir.expr` states, with Python's
-exact integers and fractions, by plain recursion, sharing nothing with `tensorsmith.evaluate`.
+Evaluates one expression by the semantics that the head of `tensorsmith.ir.expr` states, with
+Python's exact integers and fractions, by plain recursion, sharing nothing with
+`tensorsmith.evaluate`.
 
 Values: int for integers (``index`` must fit 64 bits), bool for bools, float for floats (already
 rounded to the dtype).
@@ -21,7 +22,7 @@ Value = int | float | bool
 INDEX = dtype("index")
 
 
-class IndexOverflow(ArithmeticError):
+class IndexOverflowError(ArithmeticError):
     """An ``index`` value left 64 bits: the program broke its contract."""
 
 
@@ -30,7 +31,7 @@ def evaluate_expr(
     variables: Mapping[Var, Value],
     buffers: Mapping[Buffer, np.ndarray[tuple[int, ...], np.dtype[np.generic]]] | None = None,
 ) -> Value:
-    """The value of `e`. Raises ZeroDivisionError, IndexError (a load outside), IndexOverflow."""
+    """The value of `e`. Raises ZeroDivisionError, IndexError (outside), IndexOverflowError."""
     go: Callable[[Expr], Value] = lambda x: evaluate_expr(x, variables, buffers)  # noqa: E731
     op = type(e).__name__
     if op == "Var":
@@ -64,6 +65,15 @@ def evaluate_expr(
     if e.dtype.flag & Kind.FLOAT:
         return fit(float_operation(op, values, e.dtype), e.dtype)
     return fit(integer_operation(op, [int(v) for v in values], e.dtype), e.dtype)
+
+
+def same_bits(a: Value, b: Value) -> bool:
+    """Whether two values are one: NaN is NaN, and -0 is not 0."""
+    if isinstance(a, float) and isinstance(b, float):
+        if math.isnan(a) or math.isnan(b):
+            return math.isnan(a) and math.isnan(b)
+        return a == b and math.copysign(1, a) == math.copysign(1, b)
+    return a == b
 
 
 def compare(op: str, a: Value, b: Value) -> bool:
@@ -150,7 +160,7 @@ _FORMATS = {
 }
 
 
-def round_to(value: float | Fraction | int, type_: DType) -> float:
+def round_to(value: float | Fraction, type_: DType) -> float:
     """`value` rounded once to the nearest number of the dtype, ties to even."""
     if isinstance(value, float) and (not math.isfinite(value) or value == 0):
         return value
@@ -178,7 +188,7 @@ def fit(value: Value | Fraction, type_: DType) -> Value:
     whole = int(value)
     if type_ is INDEX:
         if not type_.min_value <= whole <= type_.max_value:
-            raise IndexOverflow(whole)
+            raise IndexOverflowError(whole)
         return whole
     wrapped = whole % (1 << type_.bits)
     return wrapped if wrapped <= type_.max_value else wrapped - (1 << type_.bits)
@@ -217,7 +227,7 @@ def from_numpy(value: np.generic, type_: DType) -> Value:
 
 
 def call(name: str, values: list[Value], type_: DType) -> Value | Fraction:
-    """An intrinsic; those of the second table are exact before rounding, others to double precision."""
+    """An intrinsic: exact before rounding if it is in `_EXACT_CALLS`, else to double precision."""
     if name in _INTEGER_CALLS and not type_.flag & Kind.FLOAT:
         return _INTEGER_CALLS[name](int(values[0]), type_)
     floats = [float(v) for v in values]
@@ -249,7 +259,7 @@ def _fma(a: float, b: float, c: float) -> float | Fraction:
         product = a * b if not (math.isfinite(a) and math.isfinite(b)) else 0.0
         return product + c
     exact = Fraction(a) * Fraction(b) + Fraction(c)
-    return exact if exact else a * b + c
+    return exact or a * b + c
 
 
 def _sqrt(a: float) -> float:
@@ -276,13 +286,12 @@ def _erf(a: np.float64) -> float:
     return math.erf(float(a))
 
 
+_SAME_NAME = ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh")
+
 _DOUBLE_CALLS: Mapping[str, Callable[..., float | np.float64]] = {
-    **{
-        name: getattr(np, name)
-        for name in (
-            "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh"
-        ).split()
-    },
+    **{name: getattr(np, name) for name in _SAME_NAME},
+    "cosh": np.cosh,
+    "tanh": np.tanh,
     "asin": np.arcsin,
     "acos": np.arccos,
     "atan": np.arctan,

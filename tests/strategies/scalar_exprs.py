@@ -46,9 +46,11 @@ from tensorsmith.ir import (
     dtype,
 )
 
-COMPUTED = tuple(
-    map(dtype, "int32 uint8 float32 int8 bool uint32 int64 uint64 int16 float16 float64".split())
-) + tuple(map(dtype, ("bfloat16", "uint16", "int4", "uint4", "int2", "uint2")))
+_NAMES = (
+    "int32", "uint8", "float32", "int8", "bool", "uint32", "int64", "uint64", "int16", "float16",
+    "float64", "bfloat16", "uint16", "int4", "uint4", "int2", "uint2",
+)  # fmt: skip
+COMPUTED = tuple(map(dtype, _NAMES))
 """The dtypes that these expressions mix."""
 
 _RINGS = (Add, Sub, Mul)

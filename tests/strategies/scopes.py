@@ -1,4 +1,4 @@
-"""Strategies for what an index expression is written over: variables, their ranges, their values."""
+"""Strategies for what index expressions are over: variables, their ranges and values."""
 
 from __future__ import annotations
 
@@ -51,12 +51,11 @@ def dim_values(dim: Var, largest: int = LARGEST_DIM) -> st.SearchStrategy[int]:
 @st.composite
 def scopes(draw: st.DrawFn, max_dims: int = 2, max_loops: int = 3) -> Scope:
     """Some symbolic dimensions, then some loops over constant and symbolic extents."""
-    ranges: list[Range] = []
-    for d in range(draw(st.integers(0, max_dims))):
-        ranges.append(Range(draw(dims("nmk"[d])), const(0), None))
+    rank = draw(st.integers(0, max_dims))
+    ranges = [Range(draw(dims(name)), const(0), None) for name in "nmk"[:rank]]
     extents: list[Expr] = [r.var for r in ranges]
     for d in range(draw(st.integers(1, max_loops))):
-        extent = draw(st.sampled_from([const(4), const(1), const(3), const(16), const(7), *extents]))
+        extent = draw(st.sampled_from([*map(const, (4, 1, 3, 16, 7)), *extents]))
         start = draw(st.sampled_from((0, 0, 0, 2, -3, 8)))
         loop = Range(Var("ijl"[d]), const(start), extent)
         ranges.append(loop)

@@ -1,4 +1,4 @@
-"""The stages that generated programs consist of. Each writes a whole buffer, or changes one in place."""
+"""The stages of generated programs: each writes a whole buffer, or changes one in place."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def reduction(world: World) -> None:
 def argmax(world: World) -> None:
     """The greatest value along an axis and where it first stands: two buffers in one block.
 
-    Of equal values the first counts in whatever order they come, so that the reducer is commutative.
+    Of equal values the first counts in whatever order they come: the reducer is commutative.
     """
     shape = _shape(world, 0, 1)
     type_ = world.draw(st.sampled_from([dtype("float32"), dtype("int32"), dtype("int8")]))
@@ -198,7 +198,7 @@ def scan(world: World) -> None:
         value = _reduced(world, element(world, type_, axes), None, shape[-1:])
         bounds.append(value.bound)
         before = Load(out, (*at, k - 1))
-        total = Select(0 <= k - 1, before, number(0, type_)) + value.expr
+        total = Select(const(0) <= k - 1, before, number(0, type_)) + value.expr
         return Store(out, (*at, k), total), None
 
     domain = [(e, SPATIAL) for e in shape[:-1]] + [(shape[-1], OPAQUE)]
@@ -337,10 +337,11 @@ def remark(world: World) -> None:
     source = element(world, whole[0].buffer.dtype, [], depth=1).expr
     bound = Var(world.name("x"), source.dtype)
     world.body.append(Bind(bound, source))
-    world.body.append(Assert(bound <= Max(bound, number(3, bound.dtype)), 'a "greatest" is greatest'))
+    greatest = Max(bound, number(3, bound.dtype))
+    world.body.append(Assert(bound <= greatest, 'the "greatest" is greatest'))
 
 
 STAGES = (
-    elementwise, reduction, elementwise, reduction, update, imperfect, scan, rows, argmax, histogram,
-    remark,
+    elementwise, reduction, elementwise, reduction, update, imperfect, scan, rows, argmax,
+    histogram, remark,
 )  # fmt: skip

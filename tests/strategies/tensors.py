@@ -1,7 +1,8 @@
 """What a program under construction knows: its buffers, dimensions, and how large values may get.
 
-Floats are kept to whole numbers that the dtype holds exactly, unless `World.exact` is off. Then a sum
-in any order has the same bits, and a program may be compared with a rescheduled one without tolerance.
+Floats are kept to whole numbers that the dtype holds exactly, unless `World.exact` is off. Then a
+sum in any order has the same bits, and a program may be compared with a rescheduled one without
+tolerance.
 """
 
 from __future__ import annotations
