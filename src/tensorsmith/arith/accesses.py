@@ -268,4 +268,3 @@ def _common_prefix(a: Guards, b: Guards) -> Guards:
     while length < min(len(a), len(b)) and a[length] is b[length]:
         length += 1
     return a[:length]
-

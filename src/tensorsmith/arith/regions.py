@@ -1,11 +1,12 @@
 """Which parts of which buffers a statement reads and writes.
 
 A region is one box a buffer, in terms of the variables that hold outside of the statement. An index
-that is a sum of loop variables with coefficients, constant or symbolic, is relaxed exactly: its least
-and greatest values over the loops inside. Other indices get a box that covers them, and an index that
-depends on data (a load, a value bound to one, a loop whose range is one) gets the whole dimension.
-A box covers accesses under their guards too: where an access is guarded, it may reach over the edge of
-the buffer. Source: Feng et al., TensorIR, ASPLOS 2023, section 3.1 (block signatures).
+that is a sum of loop variables with coefficients, constant or symbolic, is relaxed exactly: its
+least and greatest values over the loops inside. Other indices get a box that covers them, and an
+index that depends on data (a load, a value bound to one, a loop whose range is one) gets the whole
+dimension. A box covers accesses under their guards too: where an access is guarded, it may reach
+over the edge of the buffer. Source: Feng et al., TensorIR, ASPLOS 2023, section 3.1 (block
+signatures).
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class Footprint:
 def block_regions(block: Block) -> tuple[Regions, Regions]:
     """The regions that one execution of the block's body and init reads, and those that it writes.
 
-    In terms of the block's iterators. Regions that are written out on the block are returned as they
-    are; others follow from the accesses. One region a buffer, in order of first access; buffers that
-    are allocated inside are left out. A nested block counts with its own regions.
+    In terms of the block's iterators. Regions that are written out on the block are returned as
+    they are; others follow from the accesses. One region a buffer, in order of first access;
+    buffers that are allocated inside are left out. A nested block counts with its own regions.
     """
     if block.reads is not None and block.writes is not None:
         return block.reads, block.writes
@@ -82,9 +83,7 @@ def relaxed_region(access: Access, analyzer: Analyzer) -> Region:
     return Region(access.region.buffer, ranges)
 
 
-def _relaxed_range(
-    access: Access, start: Expr, extent: Expr, analyzer: Analyzer
-) -> Range | None:
+def _relaxed_range(access: Access, start: Expr, extent: Expr, analyzer: Analyzer) -> Range | None:
     """Start and extent over all iterations; None if they depend on data."""
     if _depends_on_data(start, access.unknown) or _depends_on_data(extent, access.unknown):
         return None

@@ -1,11 +1,11 @@
 """The least and greatest value of an index expression over loops, as expressions.
 
 One variable is eliminated at a time, innermost first, so that a loop's range may depend on the
-variables of loops around it. In each step the expression is a sum ``coefficient * atom + rest``, where
-an atom is the variable or a non-linear term of it whose range follows from that of its operands. Sums
-of loop variables come out exact; so does a floor division of one, and a remainder whose operand stays
-within one period. Where one variable stands in several atoms, the range may be too wide, never too
-narrow.
+variables of loops around it. In each step the expression is a sum ``coefficient * atom + rest``,
+where an atom is the variable or a non-linear term of it whose range follows from that of its
+operands. Sums of loop variables come out exact; so does a floor division of one, and a remainder
+whose operand stays within one period. Where one variable stands in several atoms, the range may be
+too wide, never too narrow.
 """
 
 from __future__ import annotations
@@ -167,4 +167,3 @@ def _times(a: Expr, b: Expr) -> Expr:
     if type(a) is Const and a.value == 1:
         return b
     return a if type(b) is Const and b.value == 1 else a * b
-
