@@ -1,4 +1,4 @@
-"""The single accesses of a statement: each load, store and region argument, with its surroundings."""
+"""The accesses of a statement: each load, store and region argument, with its surroundings."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ class _Place:
 def collect_accesses(stmt: Stmt, *, inside: bool = False) -> tuple[Access, ...]:
     """Every access of `stmt` to a buffer that is not allocated in it, in order of the text.
 
-    inside: of a block that is `stmt` itself, take the inside alone: its body and init in terms of its
-    iterators, with neither predicate nor bindings, and no regards to regions written out.
+    inside: of a block that is `stmt` itself, take the inside alone: its body and init in terms of
+        its iterators, with neither predicate nor bindings, whatever regions are written out on it.
     """
     walk = _Walk()
     if inside and isinstance(stmt, Block):

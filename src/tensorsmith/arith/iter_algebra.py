@@ -123,7 +123,7 @@ class IterAlgebra:
             return quotient if kind is FloorDiv else remainder
         raise ArithError(
             f"{e!r} is not quasi-affine in the loop variables",
-            because=f"a {NAMES.get(kind, kind.__name__)} of loop variables is no sum of scaled digits",
+            because=f"a {NAMES.get(kind, kind.__name__)} of loop variables is no sum of digits",
         )
 
     def _whole(self, mark: IterMark, scale: Expr, base: Expr) -> IterSum:
@@ -278,8 +278,8 @@ class IterAlgebra:
         if fused is None or not is_one(fused.unit):
             raise ArithError(
                 f"{e!r} is not quasi-affine in the loop variables",
-                because="what is divided is not one fused iterator: its terms overlap or leave
-            gaps", )
+                because="what is divided is not one fused iterator: its terms overlap or have gaps",
+            )
         first = self.simplify(fused.low % by)
         if is_zero(first) and len(a.splits) == 1 and self._is_upper(a.splits[0], fused):
             split = a.splits[0]

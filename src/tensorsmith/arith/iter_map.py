@@ -7,8 +7,8 @@ the map is a bijection onto the box of the bindings' ranges if each binding is o
 digits and each iterator's digits are used, all of them and each once. Source: Feng et al.,
 TensorIR, ASPLOS 2023, section 3.3.
 
-What is accepted is right; what is refused may be a bijection all the same. Known to be refused: bindings
-whose bijectivity rests on two of them together (``(i + j, i)``), a divisor that depends on loop
+What is accepted is right; what is refused may be a bijection all the same. Known to be refused:
+bindings whose bijectivity rests on two of them together (``(i + j, i)``), a divisor that depends on loop
 variables, digits of different paddings of one iterator, predicates that are not bounds of a fused
 iterator. A loop's extent is taken to be positive.
 """
@@ -171,8 +171,8 @@ class _Detection:
             raise ArithError(
                 f"{binding!r} does not take each value of a range once",
                 given=_describe(self.ranges, binding),
-                because="its terms overlap or leave gaps: the stride of each must be the stride
-                times" " the extent of the one below",
+                because="its terms overlap or leave gaps: the stride of each must be the stride"
+                " times the extent of the one below",
             )
         if not is_one(fused.unit) and not is_one(fused.extent):
             raise ArithError(

@@ -104,9 +104,10 @@ def _depends_on_data(e: Expr, unknown: frozenset[Var]) -> bool:
 def union_region(regions: Sequence[Region], analyzer: Analyzer) -> Region:
     """The least box, as far as can be proven, that covers all `regions` of one buffer."""
     first = regions[0]
-    ranges = []
-    for axis in range(first.buffer.rank):
-        ranges.append(_union_range([r.ranges[axis] for r in regions], analyzer))
+    ranges = (
+        _union_range([r.ranges[axis] for r in regions], analyzer)
+        for axis in range(first.buffer.rank)
+    )
     return Region(first.buffer, ranges)
 
 

@@ -1,4 +1,4 @@
-"""Division of an iterator map into an outer and an inner part, as turning loops into a block needs."""
+"""Division of an iterator map into an outer and an inner part, as making a block of loops needs."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def subspace_divide(
 ) -> list[Division]:
     """Each binding as an outer part, free of `inner_vars`, and an inner part of them alone.
 
-    A predicate that ties outer to inner variables is left to the caller: the parts then range over the
-    whole box of the digits, ``outer * inner_extent + inner < n`` still to be checked.
+    A predicate that ties outer to inner variables is left to the caller: the parts then range over
+    the whole box of the digits, ``outer * inner_extent + inner < n`` still to be checked.
     Raises ArithError if the bindings are not quasi-affine, or where no such parts exist: an inner
     variable stands above an outer one in a binding, or a digit is of both.
     """
