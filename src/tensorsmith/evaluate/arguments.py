@@ -164,7 +164,9 @@ def _solve(extent: Expr, size: int, values: dict[Var, Value]) -> None:
         if type(extent) not in (Add, Mul):
             return
         a, b = extent.args
-        known, rest = (_number(b, values), a) if _number(a, values) is None else (_number(a, values), b)
+        known, rest = _number(a, values), b
+        if known is None:
+            known, rest = _number(b, values), a
         if known is None:
             return
         if type(extent) is Add:

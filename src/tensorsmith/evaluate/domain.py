@@ -1,26 +1,27 @@
 """What a domain of values is.
 
-`Walker` goes through a program once and for all; a `Domain` says what each thing that it meets means.
-Over NumPy arrays the walk is a run of the program, over intervals it is a bounds analysis, over counts
-a cost model, over a prime field a test of equivalence. A new analysis is a new domain.
+`Walker` goes through a program once and for all; a `Domain` says what each thing that it meets
+means. Over NumPy arrays the walk is a run of the program, over intervals it is a bounds analysis,
+over counts a cost model, over a prime field a test of equivalence. A new analysis is a new
+domain.
 
 A domain has two types: V, the value of a scalar expression, and M, what stands for a buffer.
 
-Expressions. `Domain.operations` gives a function ``(node, *operand values) -> value`` for each class of
-nodes, as in `tensorsmith.ir.fold`; variables, loads and the lazy nodes (`Select`, `And`, `Or`) are the
-walker's.
+Expressions. `Domain.operations` gives a function ``(node, *operand values) -> value`` for each
+class of nodes, as in `tensorsmith.ir.fold`; variables, loads and the lazy nodes (`Select`, `And`,
+`Or`) are the walker's.
 
-Branches. At a condition the walker asks `Domain.decide`. If the answer is True or False it takes that
-branch only. If it is None, both are possible, and it walks both of them::
+Branches. At a condition the walker asks `Domain.decide`. If the answer is True or False it takes
+that branch only. If it is None, both are possible, and it walks both of them::
 
     enter_then(condition)  ... the first branch ...  enter_else()  ... the second ...  leave()
 
 Between these calls a domain can assume the condition (as a mask, a narrowed interval) and count
-what the branches do apart. For an expression, `merge` then makes one value of two. `And` and `Or` are
-walked as the selects that they are: ``select(a, b, False)`` and ``select(a, True, b)``.
+what the branches do apart. For an expression, `merge` then makes one value of two. `And` and `Or`
+are walked as the selects that they are: ``select(a, b, False)`` and ``select(a, True, b)``.
 
-Loops. `Domain.iterate` runs the body for as many values of the loop variable as the domain needs: for
-each of them, or once for an interval.
+Loops. `Domain.iterate` runs the body for as many values of the loop variable as the domain needs:
+for each of them, or once for an interval.
 """
 
 from __future__ import annotations
@@ -56,8 +57,9 @@ class Domain(ABC, Generic[V, M]):
     """For each class of nodes ``(node, *operand values) -> value``."""
 
     values_depend_on_branch: bool = False
-    """Whether a value computed between `enter_then` and `leave` is of no use outside (it was computed
-    under a mask, or counted in that branch only). If so it is computed again where needed."""
+    """Whether a value computed between `enter_then` and `leave` is of no use outside (it was
+    computed under a mask, or counted in that branch only). If so it is computed again where
+    needed."""
 
     program: str = ""
     """The name of the program being walked, for messages. The walker keeps it."""
@@ -113,7 +115,7 @@ class Domain(ABC, Generic[V, M]):
 
     @abstractmethod
     def merge(self, e: Expr, condition: V, a: V, b: V) -> V:
-        """The value of `e`, which is `a` where the undecided `condition` holds and `b` elsewhere."""
+        """The value of `e`: `a` where the undecided `condition` holds, and `b` elsewhere."""
 
     # --- Statements ---
 

@@ -68,9 +68,7 @@ def evaluate_expr(
     return known[root]
 
 
-def _choose(
-    e: Expr, stack: list[Expr | _Fork], domain: Domain[V, M], known: dict[Expr, V]
-) -> None:
+def _choose(e: Expr, stack: list[Expr | _Fork], domain: Domain[V, M], known: dict[Expr, V]) -> None:
     """One step of a lazy node at the top of the stack."""
     condition, a, b = _parts(e)
     if condition not in known:

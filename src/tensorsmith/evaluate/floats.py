@@ -1,7 +1,8 @@
 """Float operations and intrinsics on NumPy scalars and arrays.
 
-The arithmetic operators round once in their own type. Elementary functions are computed in float64 and
-then rounded to the type, so that for narrower types they are correctly rounded but for rare ties.
+The arithmetic operators round once in their own type. Elementary functions are computed in
+float64 and then rounded to the type, so that for narrower types they are correctly rounded but
+for rare ties.
 """
 
 from __future__ import annotations
@@ -18,34 +19,42 @@ from tensorsmith.ir.expr import Expr
 
 
 def add(e: Expr, a: Value, b: Value) -> Value:
+    """Sum."""
     return a + b
 
 
 def sub(e: Expr, a: Value, b: Value) -> Value:
+    """Difference."""
     return a - b
 
 
 def mul(e: Expr, a: Value, b: Value) -> Value:
+    """Product."""
     return a * b
 
 
 def div(e: Expr, a: Value, b: Value) -> Value:
+    """Quotient; of a number and 0, an infinity."""
     return a / b
 
 
 def neg(e: Expr, a: Value) -> Value:
+    """Negation, also of zeros."""
     return -a
 
 
 def minimum(e: Expr, a: Value, b: Value) -> Value:
+    """The lesser, or NaN."""
     return np.where(np.isnan(a), a, np.where(np.isnan(b) | (b < a), b, a))[()]
 
 
 def maximum(e: Expr, a: Value, b: Value) -> Value:
+    """The greater, or NaN."""
     return np.where(np.isnan(a), a, np.where(np.isnan(b) | (a < b), b, a))[()]
 
 
 def absolute(e: Expr, a: Value) -> Value:
+    """Magnitude."""
     return np.abs(a)
 
 
@@ -68,7 +77,7 @@ def _elementwise(function: Callable[..., float], arity: int) -> Callable[..., Va
 
 
 def _exact_fma(a: float, b: float, c: float) -> float:
-    """a * b + c, rounded once to float64."""
+    """The value of a * b + c, rounded once to float64."""
     if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
         return a * b + c if math.isfinite(c) else c + (0.0 if _finite(a, b) else a * b)
     exact = Fraction(a) * Fraction(b) + Fraction(c)
@@ -141,7 +150,7 @@ def call_float64(function: Callable[..., Value], e: Expr, *args: Value) -> Value
 
 
 def fma(e: Expr, a: Value, b: Value, c: Value) -> Value:
-    """a * b + c, rounded once to the type of `e`."""
+    """The value of a * b + c, rounded once to the type of `e`."""
     if e.dtype.bits == 64:
         return _fma(a, b, c)
     product = widen(a) * widen(b)  # exact: two factors of at most 24 bits
@@ -150,7 +159,7 @@ def fma(e: Expr, a: Value, b: Value, c: Value) -> Value:
 
 
 def _sum_to_odd(a: Value, b: Value) -> Value:
-    """a + b in float64, rounded to odd, so that a later rounding to a narrow type is the only one."""
+    """Sum in float64, rounded to odd: rounding it again to a narrow type is as rounding once."""
     total = np.asarray(a + b)
     part = total - a
     error = (a - (total - part)) + (b - part)  # exact: Knuth's two-sum

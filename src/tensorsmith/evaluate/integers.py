@@ -1,8 +1,9 @@
-"""Integer operations on NumPy scalars and arrays, as the head of `tensorsmith.ir.expr` defines them.
+"""Integer operations on NumPy scalars and arrays, as the head of `tensorsmith.ir.expr` defines
+them.
 
 Fixed-width integers are NumPy integers of their width (8 bits for narrower ones). An ``index`` is a
-Python int, or an int64 array where there are many at once. `IntegerOperations` is told which of many
-values matter, so that a lane that is masked out can neither divide by zero nor overflow.
+Python int, or an int64 array where there are many at once. `IntegerOperations` is told which of
+many values matter, so that a lane that is masked out can neither divide by zero nor overflow.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class IntegerOperations:
     # --- Arithmetic ---
 
     def add(self, e: Expr, a: Value, b: Value) -> Value:
+        """Sum."""
         if not e.dtype.flag & _INDEX:
             return wrap(a + b, e.dtype)
         result = a + b
@@ -60,6 +62,7 @@ class IntegerOperations:
         return self._no_overflow(e, ((a ^ result) & (b ^ result)) < 0, result)
 
     def sub(self, e: Expr, a: Value, b: Value) -> Value:
+        """Difference."""
         if not e.dtype.flag & _INDEX:
             return wrap(a - b, e.dtype)
         result = a - b
@@ -68,6 +71,7 @@ class IntegerOperations:
         return self._no_overflow(e, ((a ^ b) & (a ^ result)) < 0, result)
 
     def mul(self, e: Expr, a: Value, b: Value) -> Value:
+        """Product."""
         if not e.dtype.flag & _INDEX:
             return wrap(a * b, e.dtype)
         result = a * b
@@ -77,14 +81,17 @@ class IntegerOperations:
         if not (estimate >= _SAFE_PRODUCT).any():
             return result
         exact = np.asarray(a).astype(object) * b
-        return self._no_overflow(e, ((exact < _INDEX_MIN) | (exact > _INDEX_MAX)).astype(bool), result)
+        bad = ((exact < _INDEX_MIN) | (exact > _INDEX_MAX)).astype(np.bool_)
+        return self._no_overflow(e, bad, result)
 
     def neg(self, e: Expr, a: Value) -> Value:
+        """Negation."""
         if not e.dtype.flag & _INDEX:
             return wrap(a.dtype.type(0) - a, e.dtype)
         return self.sub(e, 0, a)
 
     def absolute(self, e: Expr, a: Value) -> Value:
+        """Magnitude; of the least fixed-width integer, itself."""
         if not e.dtype.flag & _INDEX:
             return wrap(np.abs(a), e.dtype)
         if type(a) is int:
@@ -92,6 +99,7 @@ class IntegerOperations:
         return self._no_overflow(e, a == _INDEX_MIN, np.abs(a))
 
     def floor_div(self, e: Expr, a: Value, b: Value) -> Value:
+        """Quotient, rounded towards minus infinity."""
         b = self._divisor(e, b)
         if not e.dtype.flag & _INDEX:
             return wrap(a // b, e.dtype)
@@ -100,9 +108,11 @@ class IntegerOperations:
         return self._no_overflow(e, (a == _INDEX_MIN) & (b == -1), a // b)
 
     def floor_mod(self, e: Expr, a: Value, b: Value) -> Value:
+        """Remainder with the sign of the divisor."""
         return a % self._divisor(e, b)
 
     def trunc_div(self, e: Expr, a: Value, b: Value) -> Value:
+        """Quotient, rounded towards zero."""
         b = self._divisor(e, b)
         if type(a) is int and type(b) is int:
             quotient = abs(a) // abs(b)
@@ -115,6 +125,7 @@ class IntegerOperations:
         return wrap(quotient, e.dtype)
 
     def trunc_mod(self, e: Expr, a: Value, b: Value) -> Value:
+        """Remainder with the sign of the dividend."""
         b = self._divisor(e, b)
         remainder = a % b
         if type(remainder) is int:
@@ -124,32 +135,40 @@ class IntegerOperations:
     # --- Bits ---
 
     def shift_left(self, e: Expr, a: Value, b: Value) -> Value:
+        """Product with a power of 2; 0 for counts of the width and more."""
         small, count = _count(b, e.dtype)
         shifted = a << count
         return wrap(np.where(small, shifted, shifted.dtype.type(0))[()], e.dtype)
 
     def shift_right(self, e: Expr, a: Value, b: Value) -> Value:
+        """Floor quotient with a power of 2, for any count."""
         small, count = _count(b, e.dtype)
         shifted = a >> count
         zero = shifted.dtype.type(0)
         return np.where(small, shifted, np.where(a < 0, ~zero, zero))[()]
 
     def bit_and(self, e: Expr, a: Value, b: Value) -> Value:
+        """Bitwise and."""
         return a & b
 
     def bit_or(self, e: Expr, a: Value, b: Value) -> Value:
+        """Bitwise or."""
         return a | b
 
     def bit_xor(self, e: Expr, a: Value, b: Value) -> Value:
+        """Bitwise exclusive or."""
         return a ^ b
 
     def bit_not(self, e: Expr, a: Value) -> Value:
+        """Bitwise not."""
         return wrap(~a, e.dtype)
 
     def popcount(self, e: Expr, a: Value) -> Value:
+        """The number of bits that are set."""
         return _count_bits(_unsigned(a, e.dtype), e.dtype)
 
     def clz(self, e: Expr, a: Value) -> Value:
+        """The number of leading zero bits."""
         bits = _unsigned(a, e.dtype)
         for step in (1, 2, 4, 8, 16, 32):  # every bit below the first one is set
             bits = bits | (bits >> np.uint64(step))
@@ -157,6 +176,7 @@ class IntegerOperations:
         return set_bits.dtype.type(e.dtype.bits) - set_bits
 
     def ctz(self, e: Expr, a: Value) -> Value:
+        """The number of trailing zero bits."""
         bits = _unsigned(a, e.dtype)
         trailing = ~bits & (bits - np.uint64(1)) & np.uint64((1 << e.dtype.bits) - 1)
         return _count_bits(trailing, e.dtype)

@@ -25,14 +25,16 @@ def interpret(
 ) -> None:
     """Run `program`, or the function `entry` of a module, on NumPy arrays.
 
-    args, named: an array for each buffer (of exactly its dtype; any strides), a number for each scalar
-        parameter, in order or by name. Arrays that the program writes are changed in place.
+    args, named: an array for each buffer (of exactly its dtype; any strides), a number for each
+        scalar parameter, in order or by name. Arrays that the program writes are changed in
+        place.
     externs: Python functions for calls of external functions; they take views of the arrays.
     vectorize: run independent iterations side by side. Slower without, with the same results.
 
     Dimensions are bound to the shapes of the arrays. Every access is checked. Raises ShapeError and
-    DTypeError for arguments that do not fit, OutOfBoundsError, UninitializedError (for an element of a
-    local buffer) and EvaluationError for what goes wrong in the run; arrays are then partly written.
+    DTypeError for arguments that do not fit, OutOfBoundsError, UninitializedError (for an element
+    of a local buffer) and EvaluationError for what goes wrong in the run; arrays are then partly
+    written.
     """
     function, functions = find_entry(program, entry)
     given = _in_order(function, args, named)

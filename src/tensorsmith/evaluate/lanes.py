@@ -1,10 +1,11 @@
 """Which loops may have all their iterations run side by side.
 
-The iterations of a loop are independent if no two of them touch the same element of a buffer that one
-of them writes. Buffers allocated in the body are each iteration's own. For every other buffer that the
-body writes, this is shown as follows. Take the subscripts that all accesses to it have in common,
-written in terms of the loop and of the loops inside its body. If different values of these loop
-variables give different values of the subscripts, then accesses of two iterations never meet. That is
+The iterations of a loop are independent if no two of them touch the same element of a buffer that
+one of them writes. Buffers allocated in the body are each iteration's own. For every other buffer
+that the body writes, this is shown as follows. Take the subscripts that all accesses to it have
+in common, written in terms of the loop and of the loops inside its body. If different values of
+these loop variables give different values of the subscripts, then accesses of two iterations
+never meet. That is
 checked by computing the subscripts for all of the values: nothing is assumed of their form.
 """
 
@@ -51,7 +52,8 @@ class LaneFinder:
     ) -> bool:
         """Whether the iterations of `loop` are independent of each other.
 
-        axis: how many lane axes there are around. body: evaluates expressions where the loop stands.
+        axis: how many lane axes there are around. body: evaluates expressions where the loop
+        stands.
         """
         if loop not in self._plans:
             self._plans[loop] = _plan(loop)
@@ -123,9 +125,13 @@ def _common_subscripts(buffer: Buffer, accesses: Iterable[Access]) -> Subscripts
 def _usable_subscripts(access: Access) -> Iterator[tuple[int, Expr]]:
     """The dimensions where the access is at one index, known without looking at data."""
     for axis, (index, extent) in enumerate(access.region.ranges):
-        if isinstance(extent, Const) and extent.value == 1:
-            if not any(isinstance(e, Load) or e in access.unknown for e in postorder(index)):
-                yield axis, index
+        is_point = isinstance(extent, Const) and extent.value == 1
+        if is_point and not _depends_on_data(index, access):
+            yield axis, index
+
+
+def _depends_on_data(index: Expr, access: Access) -> bool:
+    return any(isinstance(e, Load) or e in access.unknown for e in postorder(index))
 
 
 class _Points:

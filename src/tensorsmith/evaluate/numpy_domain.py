@@ -1,11 +1,13 @@
-"""The domain of NumPy values: walking a program over it runs the program. The reference interpreter.
+"""The domain of NumPy values: walking a program over it runs the program. The reference
+interpreter.
 
-Many iterations at once. Where `tensorsmith.evaluate.lanes` proves that the iterations of a loop do not
-touch each other's data, they are run side by side, as *lanes*: the loop variable is then an array, and so
-is every value that depends on it. Each lane does what it would do alone, in the same order, so results
-have the same bits; a reduction goes on step by step for all of its lanes. The arrays of the lanes of the
-n-th such loop lie along the n-th axis from the end, so that values of outer lanes broadcast with
-those of inner ones. Lanes that a branch does not take are masked out.
+Many iterations at once. Where `tensorsmith.evaluate.lanes` proves that the iterations of a loop
+do not touch each other's data, they are run side by side, as *lanes*: the loop variable is then
+an array, and so is every value that depends on it. Each lane does what it would do alone, in the
+same order, so results have the same bits; a reduction goes on step by step for all of its lanes.
+The arrays of the lanes of the n-th such loop lie along the n-th axis from the end, so that values
+of outer lanes broadcast with those of inner ones. Lanes that a branch does not take are masked
+out.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ from tensorsmith.ir.module import TensorProgram
 from tensorsmith.ir.stmt import Alloc, Assert, Block, For, Invoke, Iter, Store, While
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+_INDEX: Final = int(Kind.INDEX)
+_BITS: Final = int(Kind.BITS)
 MAX_LANES: Final = 1 << 20
 """How many iterations run side by side at most, which bounds the memory that values take."""
 MIN_LANES: Final = 4
@@ -46,7 +50,8 @@ class Memory:
     """What a buffer holds.
 
     defined: which elements have been written; None if all of them count as written.
-    lanes: the indices of the leading axes of `data`, one a lane axis, if each lane has its own copy.
+    lanes: the indices of the leading axes of `data`, one a lane axis, if each lane has its own
+    copy.
     """
 
     data: Array
@@ -115,9 +120,7 @@ class NumPyDomain(Domain[Value, Memory]):
         data = np.zeros(whole, self.memory_dtype(stmt.buffer.dtype))
         return Memory(data, np.zeros(whole, np.bool_), np.ix_(*map(np.arange, lanes)))
 
-    def view(
-        self, region: Region, memory: Memory, ranges: Sequence[tuple[Value, Value]]
-    ) -> Memory:
+    def view(self, region: Region, memory: Memory, ranges: Sequence[tuple[Value, Value]]) -> Memory:
         for axis, ((start, extent), size) in enumerate(zip(ranges, memory.shape, strict=True)):
             if start < 0 or extent < 0 or start + extent > size:
                 raise OutOfBoundsError(
@@ -139,15 +142,13 @@ class NumPyDomain(Domain[Value, Memory]):
         return self._from_memory(memory.data[place], e.dtype)
 
     def _from_memory(self, value: Value, dtype: DType) -> Value:
-        if dtype.flag & Kind.INDEX:
+        if dtype.flag & _INDEX:
             return as_index(value)
-        if dtype.flag & Kind.BITS and dtype.bits < 8:
+        if dtype.flag & _BITS and dtype.bits < 8:
             return value.astype(carrier(dtype))
         return value
 
-    def store(
-        self, stmt: Store, memory: Memory, indices: Sequence[Value], value: Value
-    ) -> None:
+    def store(self, stmt: Store, memory: Memory, indices: Sequence[Value], value: Value) -> None:
         place = self._place("writes", stmt.buffer, memory, indices)
         data = memory.data
         if not data.flags.writeable:
@@ -177,7 +178,8 @@ class NumPyDomain(Domain[Value, Memory]):
                 outside = (i < 0) | (i >= size)
                 if self.any_active(outside):
                     self._fail_bounds(verb, buffer, memory, indices, axis, outside)
-                i = np.where(outside, 0, i)  # a masked lane: any element will do
+                place.append(np.where(outside, 0, i))  # masked lanes: any element will do
+                continue
             place.append(i)
         return tuple(place)
 

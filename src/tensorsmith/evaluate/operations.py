@@ -56,6 +56,7 @@ from tensorsmith.ir.expr import (
 Operation = Callable[..., Value]
 _FLOATS: Final = int(Kind.FLOAT | Kind.STORAGE)
 _INDEX: Final = int(Kind.INDEX)
+_BOOL: Final = int(Kind.BOOL)
 
 
 def numpy_operations(any_active: Callable[[Value], bool]) -> dict[type[Expr], Operation]:
@@ -146,12 +147,12 @@ def _of_float(predicate: Callable[..., Value]) -> Operation:
 def convert(e: Expr, a: Value, any_active: Callable[[Value], bool]) -> Value:
     """The value of the `Cast` node `e`, whose operand has the value `a`."""
     source, target = e.args[0].dtype, e.dtype
-    if target.flag & Kind.BOOL:
+    if target.flag & _BOOL:
         return a != 0
     if source.flag & _FLOATS:
         wide = widen(a)
         return narrow(wide, target) if target.flag & _FLOATS else float_to_int(wide, target)
-    if source.flag & Kind.BOOL:
+    if source.flag & _BOOL:
         return _from_bool(a, target)
     if target.flag & _FLOATS:
         return int_to_float(a, target)

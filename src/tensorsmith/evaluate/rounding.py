@@ -1,12 +1,14 @@
 """Conversions between NumPy forms of the dtypes: each rounds once, as the language says.
 
-NumPy and ml_dtypes convert some pairs of types by way of a third (float64 to bfloat16 through float32),
-which rounds twice. The functions here avoid that by *rounding to odd* in the step between: Boldo and
-Melquiond, 'Emulation of a FMA and correctly rounded sums', IEEE Trans. Computers 2008.
+NumPy and ml_dtypes convert some pairs of types by way of a third (float64 to bfloat16 through
+float32), which rounds twice. The functions here avoid that by *rounding to odd* in the step
+between: Boldo and Melquiond, 'Emulation of a FMA and correctly rounded sums', IEEE Trans.
+Computers 2008.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -16,12 +18,15 @@ from tensorsmith.ir.dtype import DType, Kind
 Value: TypeAlias = Any
 """A scalar or an array of scalars: Python int (``index``), Python or NumPy bool, NumPy number."""
 
+_INDEX: Final = int(Kind.INDEX)
+_UINT: Final = int(Kind.UINT)
 _DIRECT: Final = frozenset({"float64", "float32", "float16"})
 """What NumPy converts float64 to with one rounding."""
 
 
+@cache
 def carrier(dtype: DType) -> np.dtype[Any]:
-    """The NumPy dtype that values of `dtype` are computed in: its own, but 8 bits for narrower ints."""
+    """The NumPy dtype that values of `dtype` are computed in; 8 bits for narrower integers."""
     if dtype.flag & Kind.BITS and dtype.bits < 8:
         return np.dtype(np.int8 if dtype.flag & Kind.INT else np.uint8)
     assert dtype.numpy is not None
@@ -34,7 +39,7 @@ def wrap(x: Value, dtype: DType) -> Value:
         return x
     one = x.dtype.type(1)
     low = x & x.dtype.type((1 << dtype.bits) - 1)
-    if dtype.flag & Kind.UINT:
+    if dtype.flag & _UINT:
         return low
     sign = one << x.dtype.type(dtype.bits - 1)
     return (low ^ sign) - sign
@@ -42,7 +47,7 @@ def wrap(x: Value, dtype: DType) -> Value:
 
 def constant(value: float, dtype: DType) -> Value:
     """A Python number as a value of `dtype`."""
-    if dtype.flag & Kind.INDEX:
+    if dtype.flag & _INDEX:
         return int(value)
     if dtype.flag & Kind.BOOL:
         return bool(value)
@@ -79,7 +84,8 @@ def int_to_float(x: Value, dtype: DType) -> Value:
     """An integer of any type, rounded to nearest even in the float type `dtype`."""
     values = np.asarray(x)
     negative = values < 0
-    magnitude = np.where(negative, np.uint64(0) - values.astype(np.uint64), values.astype(np.uint64))
+    unsigned = values.astype(np.uint64)
+    magnitude = np.where(negative, np.uint64(0) - unsigned, unsigned)
     low = magnitude & np.uint64(0x7FF)
     high = magnitude - low
     sticky = np.where(low != 0, high | np.uint64(0x800), high)  # 53 bits, rounded to odd
@@ -96,7 +102,7 @@ def float_to_int(x: Value, dtype: DType) -> Value:
     unsigned = dtype.flag & Kind.UINT
     whole = inside.astype(np.uint64 if unsigned else np.int64)
     whole = np.where(below, whole.dtype.type(low), np.where(above, whole.dtype.type(high), whole))
-    if dtype.flag & Kind.INDEX:
+    if dtype.flag & _INDEX:
         return as_index(whole)
     return whole.astype(carrier(dtype))[()]
 

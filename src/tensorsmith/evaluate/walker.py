@@ -1,4 +1,4 @@
-"""The one traversal of programs, generic over a domain of values. See `tensorsmith.evaluate.domain`."""
+"""The one traversal of programs, generic over a domain of values: see `Domain`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensorsmith.errors import EvaluationError, TensorsmithError
 from tensorsmith.evaluate.domain import Domain, M, V
 from tensorsmith.evaluate.expressions import evaluate_expr
 from tensorsmith.ir.buffer import Buffer, Region
-from tensorsmith.ir.expr import And, Eq, Expr, Load, Var
+from tensorsmith.ir.expr import And, Const, Eq, Expr, Load, Var
 from tensorsmith.ir.module import IRModule, TensorProgram
 from tensorsmith.ir.stmt import (
     TRUE,
@@ -32,9 +32,7 @@ from tensorsmith.ir.stmt import (
 
 def init_condition(block: Block) -> Expr:
     """Where the init of `block` runs: every reduce iterator has its first value."""
-    first: list[Expr] = [
-        Eq(it.var, it.start) for it in block.iters if it.kind is IterKind.REDUCE
-    ]
+    first: list[Expr] = [Eq(it.var, it.start) for it in block.iters if it.kind is IterKind.REDUCE]
     return reduce(And, first) if first else TRUE
 
 
@@ -48,8 +46,7 @@ class _LoopBody(Generic[V, M]):
         self.walker.run(self.loop.body)
 
     def value_of(self, e: Expr, given: Mapping[Var, V]) -> V:
-        known: dict[Expr, V] = {v: x for v, x in given.items()}
-        return self.walker.evaluate(e, known)
+        return self.walker.evaluate(e, dict(given.items()))
 
 
 class Walker(Generic[V, M]):
@@ -62,6 +59,7 @@ class Walker(Generic[V, M]):
         self.memories: dict[Buffer, M] = {}
         self._active: list[str] = []
         self._conditions: dict[Block, Expr] = {}
+        self._constants: dict[Expr, V] = {}
         self._operations: dict[type[Expr], Callable[..., V]] = {
             **domain.operations,
             Var: self._variable,
@@ -111,7 +109,14 @@ class Walker(Generic[V, M]):
 
     def evaluate(self, e: Expr, known: dict[Expr, V] | None = None) -> V:
         """The value of `e` here. `known` gives values of nodes, and receives those of all nodes."""
+        kind = type(e)
+        if kind is Const and e in self._constants:
+            return self._constants[e]
         known = {} if known is None else known
+        if kind is Var and e in self.values and e not in known:
+            return self.values[e]
+        if kind is Const:
+            return self._constants.setdefault(e, self._operations[Const](e))
         return evaluate_expr(e, self.domain, self._operations, known)
 
     # --- Expressions ---
@@ -194,9 +199,7 @@ class Walker(Generic[V, M]):
         self.domain.leave()
 
     def _while(self, stmt: While) -> None:
-        self.domain.repeat(
-            stmt, lambda: self.evaluate(stmt.condition), lambda: self.run(stmt.body)
-        )
+        self.domain.repeat(stmt, lambda: self.evaluate(stmt.condition), lambda: self.run(stmt.body))
 
     def _for(self, stmt: For) -> None:
         start, extent = self.evaluate(stmt.start), self.evaluate(stmt.extent)
