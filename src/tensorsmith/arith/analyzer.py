@@ -67,6 +67,8 @@ class Analyzer:
         self.polynomials: dict[Expr, Polynomial] = {}
         """Of canonical expressions; true under any facts."""
         self.memo: dict[Expr, Expr] = {}
+        self._intervals = {**intervals.TABLE, Var: self._var_interval}
+        self._congruences = {**congruences.TABLE, Var: self._var_congruence}
         self._interval_cache: dict[Expr, Any] = {}
         self._congruence_cache: dict[Expr, Any] = {}
 
@@ -107,7 +109,7 @@ class Analyzer:
             for part in conjuncts(fact):
                 self._assume_one(part)
             return
-        if not isinstance(fact, (Le, Lt, Eq)) or not fact.args[0].dtype.flag & Kind.INDEX:
+        if not isinstance(fact, (Le, Lt, Eq)) or not fact.args[0].dtype.is_index:
             return
         a, b = fact.args
         gap = difference(self.polynomial(b), self.polynomial(a))
@@ -185,14 +187,26 @@ class Analyzer:
 
     def bounds(self, e: Expr) -> Interval:
         """An interval around the values of `e`, an integer or bool expression."""
-        cache = self._interval_cache
-        found = cache.get(e)
+        found = self._interval_cache.get(e)
         if found is None:
-            for v in free_vars(e):
-                if v not in cache:
-                    cache[v] = self._var_interval(v)
-            found = fold(e, intervals.TABLE, cache)
+            found = fold(e, self._intervals, self._interval_cache)
         return found  # type: ignore[no-any-return]  # the fold's values are the table's
+
+    def interval(self, p: Polynomial) -> Interval:
+        """An interval around the values of a polynomial."""
+        low: int | None = 0
+        high: int | None = 0
+        for m, c in p.items():
+            if not m:
+                term = Interval(c, c)
+            else:
+                part = self.bounds(m[0])
+                for atom in m[1:]:
+                    part = intervals.multiply(part, self.bounds(atom))
+                term = part if c == 1 else intervals.scale(part, c)
+            low = None if low is None or term[0] is None else low + term[0]
+            high = None if high is None or term[1] is None else high + term[1]
+        return Interval(low, high)
 
     def _var_interval(self, v: Var) -> Interval:
         own = Interval(v.low, v.high).intersect(intervals.of_dtype(v.dtype))
@@ -201,16 +215,15 @@ class Analyzer:
 
     def congruence(self, e: Expr) -> Congruence:
         """A modulus and the residue of the values of `e`, an integer expression."""
-        cache = self._congruence_cache
-        found = cache.get(e)
+        found = self._congruence_cache.get(e)
         if found is None:
-            for v in free_vars(e):
-                if v not in cache:
-                    own = congruences.make(v.multiple_of, 0)
-                    fact = self.congruences.get(v)
-                    cache[v] = own if fact is None else congruences.meet(own, fact)
-            found = fold(e, congruences.TABLE, cache)
+            found = fold(e, self._congruences, self._congruence_cache)
         return found  # type: ignore[no-any-return]  # the fold's values are the table's
+
+    def _var_congruence(self, v: Var) -> Congruence:
+        own = congruences.make(v.multiple_of, 0)
+        fact = self.congruences.get(v)
+        return own if fact is None else congruences.meet(own, fact)
 
     def prove(self, condition: Expr) -> bool | None:
         """Whether `condition` holds for all values that satisfy the facts (True), for none
@@ -225,7 +238,7 @@ class Analyzer:
             return _opposite(negated)
         if isinstance(simple, Not):
             return _opposite(self.prove(simple.args[0]))
-        if not isinstance(simple, (Le, Lt, Eq)) or not simple.args[0].dtype.flag & Kind.INDEX:
+        if not isinstance(simple, (Le, Lt, Eq)) or not simple.args[0].dtype.is_index:
             return None
         a, b = simple.args
         gap = difference(self.polynomial(b), self.polynomial(a))

@@ -69,9 +69,9 @@ def _exact(f: Callable[..., Congruence]) -> Callable[..., Congruence]:
     """The rule for ``index``; fixed widths may wrap, which keeps what divides ``2**bits``."""
 
     def rule(e: Expr, *args: Congruence) -> Congruence:
-        if e.dtype.flag & Kind.INDEX:
+        if e.dtype.is_index:
             return f(*args)
-        if e.dtype.flag & Kind.BITS:
+        if e.dtype.is_bits:
             exact = f(*args)
             return make(gcd(exact.modulus, 1 << e.dtype.bits), exact.residue)
         return UNKNOWN
@@ -113,7 +113,7 @@ def _cast(e: Expr, a: Congruence) -> Congruence:
     source = e.args[0].dtype
     if not (source.is_integer and e.dtype.is_integer):
         return UNKNOWN
-    return a if e.dtype.flag & Kind.INDEX else make(gcd(a.modulus, 1 << e.dtype.bits), a.residue)
+    return a if e.dtype.is_index else make(gcd(a.modulus, 1 << e.dtype.bits), a.residue)
 
 
 TABLE: Final[dict[type[Expr], Callable[..., Any]]] = {

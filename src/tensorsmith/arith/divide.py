@@ -72,11 +72,11 @@ def _div_const(facts: Analyzer, p: Polynomial, c: int, origin: Expr) -> Expr:
     if c == 1:
         add_scaled(quotient, rest, 1)
         return _make(facts, quotient)
-    inner = _make(facts, rest)
-    low, high = facts.bounds(inner)
+    low, high = facts.interval(rest)
     if low is not None and high is not None and low // c == high // c:  # div-small
         add_scaled(quotient, {(): 1}, low // c)
         return _make(facts, quotient)
+    inner = _make(facts, rest)
     return _sum(facts, quotient, _div_atom(facts, rest, inner, c), 1, origin)
 
 
@@ -130,7 +130,7 @@ def _small_part(facts: Analyzer, rest: Polynomial, c: int) -> tuple[Polynomial, 
         offset = rest.get((), 0) % g
         if offset:
             small[()] = offset
-        if facts.bounds(_make(facts, small)).within(0, g - 1):
+        if facts.interval(small).within(0, g - 1):
             return difference(rest, small), g
     return None
 
@@ -220,12 +220,12 @@ def _mod_const(facts: Analyzer, p: Polynomial, c: int) -> Expr:
     rest = _drop_inner_modulo(rest, facts, c)
     if not any(rest):
         return _make(facts, {(): rest[()] % c} if rest.get((), 0) % c else {})
-    inner = _make(facts, rest)
-    low, high = facts.bounds(inner)
+    low, high = facts.interval(rest)
     if low is not None and high is not None and low // c == high // c:  # mod-small
         total = dict(rest)
         add_scaled(total, {(): 1}, -(low // c) * c)
         return _make(facts, total)
+    inner = _make(facts, rest)
     known = facts.congruence(inner).residue_modulo(c)
     if known is not None:  # mod-known
         return Const(known, index)
@@ -274,6 +274,23 @@ def _mod_symbolic(facts: Analyzer, e: Expr, a: Expr, b: Expr) -> Expr:
     return FloorMod(_make(facts, rest), b)
 
 
+# --- Truncating division ---------------------------------------------------------------------
+
+
+def trunc_div(facts: Analyzer, e: Expr) -> Expr:
+    """trunc-div: of a dividend and a divisor that are not negative, the floor quotient."""
+    return floor_div(facts, FloorDiv(*e.args)) if _both_nonnegative(facts, e) else e
+
+
+def trunc_mod(facts: Analyzer, e: Expr) -> Expr:
+    """trunc-mod: of a dividend and a divisor that are not negative, the floor remainder."""
+    return floor_mod(facts, FloorMod(*e.args)) if _both_nonnegative(facts, e) else e
+
+
+def _both_nonnegative(facts: Analyzer, e: Expr) -> bool:
+    return all(prove_nonnegative(facts, facts.polynomial(a)) for a in e.args)
+
+
 # --- Sums of quotients and remainders --------------------------------------------------------
 
 
@@ -285,9 +302,7 @@ def merge_quotients(facts: Analyzer, total: Polynomial) -> None:
     """
     for _ in range(MERGE_ROUNDS):
         for m in total:
-            if any(type(x) is FloorMod or type(x) is FloorDiv for x in m) and _merge(
-                facts, total, m
-            ):
+            if _merge(facts, total, m):
                 break
         else:
             return
@@ -340,12 +355,16 @@ def _whole(facts: Analyzer, x: Expr, k: Expr, y: Expr) -> Expr | None:
     """What ``y * k + x % k`` is, if y is ``x // k`` or a remainder of it."""
     if type(y) is FloorDiv and _is_quotient(facts, y, x, k):
         return x
-    if type(y) is FloorMod and type(y.args[1]) is Const and type(k) is Const:
+    if type(y) is FloorMod and type(k) is Const:
         inner, m = y.args
-        if type(inner) is FloorDiv and _is_quotient(facts, inner, x, k):
-            product_ = int(k.value) * int(m.value)
-            if int(m.value) > 0 and fits({(): product_}):
-                return _mod_const(facts, facts.polynomial(x), product_)
+        if (
+            type(m) is Const
+            and m.value > 0
+            and type(inner) is FloorDiv
+            and _is_quotient(facts, inner, x, k)
+        ):
+            both = int(k.value) * int(m.value)
+            return _mod_const(facts, facts.polynomial(x), both) if fits({(): both}) else None
     return None
 
 

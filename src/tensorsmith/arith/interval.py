@@ -52,7 +52,7 @@ _TRUTH: Final = Interval(0, 1)
 
 def of_dtype(dtype: DType) -> Interval:
     """What a value of this type can be: the type's range; everything for ``index`` and floats."""
-    if dtype.flag & (Kind.BITS | Kind.BOOL):
+    if dtype.is_bits or dtype.is_bool:
         return Interval(dtype.min_value, dtype.max_value)
     return EVERYTHING
 
@@ -165,9 +165,9 @@ def maximum(a: Interval, b: Interval) -> Interval:
 
 def _fit(dtype: DType, value: Interval) -> Interval:
     """`value` as a result of this type: everything in the type if it may have wrapped."""
-    if dtype.flag & Kind.INDEX:
+    if dtype.is_index:
         return value
-    if not dtype.flag & Kind.BITS:
+    if not dtype.is_bits:
         return of_dtype(dtype)
     return value if value.within(dtype.min_value, dtype.max_value) else of_dtype(dtype)
 
@@ -234,8 +234,8 @@ def _select(e: Expr, condition: Interval, a: Interval, b: Interval) -> Interval:
 
 def _cast(e: Expr, a: Interval) -> Interval:
     source = e.args[0].dtype
-    if source.is_integer or source.flag & Kind.BOOL:
-        if e.dtype.flag & Kind.BOOL:
+    if source.is_integer or source.is_bool:
+        if e.dtype.is_bool:
             return Interval(0, 0) if a == (0, 0) else _TRUTH
         return _fit(e.dtype, a)
     return of_dtype(e.dtype)

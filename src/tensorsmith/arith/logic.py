@@ -79,7 +79,7 @@ def _stronger(facts: Analyzer, a: Expr, b: Expr, *, decides: bool) -> bool:
 
 
 def _is_order(e: Expr) -> bool:
-    return type(e) in (Lt, Le) and bool(e.args[0].dtype.flag & Kind.INDEX)
+    return type(e) in (Lt, Le) and e.args[0].dtype.is_index
 
 
 def _slack(facts: Analyzer, e: Expr) -> dict[tuple[Expr, ...], int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING, Final
 
-from tensorsmith.arith.interval import Interval
 from tensorsmith.arith.polynomial import (
     Polynomial,
     add_scaled,
@@ -129,16 +128,19 @@ def nonnegative(facts: Analyzer, gap: Polynomial, origin: Expr) -> Expr:
         gap = {m: c // g for m, c in gap.items() if c // g}
     if not fits(gap):
         return origin
-    low, high = _interval(facts, gap)
+    low, high = facts.interval(gap)
     if low is not None and low >= 0:
         return Const(1, bool_)
     if high is not None and high < 0:
         return Const(0, bool_)
+    if facts.ranges or facts.constraints:  # bounds that are not constant
+        if prove_nonnegative(facts, gap):
+            return Const(1, bool_)
+        opposite = {m: -c for m, c in gap.items()}
+        add_scaled(opposite, {(): 1}, -1)
+        if prove_nonnegative(facts, opposite):
+            return Const(0, bool_)
     return _ordered(facts, gap)
-
-
-def _interval(facts: Analyzer, gap: Polynomial) -> Interval:
-    return facts.bounds(_make(facts, gap))
 
 
 def _open_quotient(facts: Analyzer, gap: Polynomial) -> Polynomial | None:
@@ -188,7 +190,7 @@ def _equal(facts: Analyzer, e: Expr) -> Expr:
     gap = {m: c // g for m, c in gap.items()}
     if not fits(gap):
         return e
-    if not _interval(facts, gap).contains(0):
+    if not facts.interval(gap).contains(0):
         return Const(type(e) is Ne, bool_)
     return _balanced(facts, gap, type(e))
 

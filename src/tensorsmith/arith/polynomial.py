@@ -8,7 +8,7 @@ non-zero coefficients. Two index expressions with equal polynomials are equal.
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tensorsmith.ir.dtype import index
 from tensorsmith.ir.expr import Add, Const, Expr, Mul, Sub, Var
@@ -19,6 +19,9 @@ Key: TypeAlias = tuple[str, int]
 
 LONGEST_KEY = 96
 """Characters of an ordering key beyond which its digest stands for it."""
+
+
+_LARGEST: Final = index.max_value
 
 
 class OrderKeys(dict[Expr, Key]):
@@ -108,7 +111,19 @@ def constant(a: Polynomial) -> int | None:
 
 def fits(a: Polynomial) -> bool:
     """Whether the coefficients can stand as ``index`` constants."""
-    return all(index.min_value < c <= index.max_value for c in a.values())
+    for c in a.values():
+        if not -_LARGEST <= c <= _LARGEST:
+            return False
+    return True
+
+
+def has_atom(a: Polynomial, *kinds: type[Expr]) -> bool:
+    """Whether an atom of one of these classes stands in it."""
+    for m in a:
+        for x in m:
+            if type(x) in kinds:
+                return True
+    return False
 
 
 def to_expr(a: Polynomial, keys: OrderKeys) -> Expr:
@@ -116,6 +131,9 @@ def to_expr(a: Polynomial, keys: OrderKeys) -> Expr:
     (first where nothing else is positive)."""
     if not a:
         return Const(0, index)
+    if len(a) == 1:
+        ((m, c),) = a.items()
+        return _term(m, c) if m else Const(c, index)
     terms = [(m, c) for m, c in a.items() if m]
     if len(terms) > 1:
         terms.sort(key=lambda t: [keys[x] for x in t[0]])

@@ -13,7 +13,6 @@ from math import gcd
 from typing import TYPE_CHECKING, Final
 
 from tensorsmith.arith import interval as intervals
-from tensorsmith.arith.interval import Interval
 from tensorsmith.arith.polynomial import (
     Monomial,
     Polynomial,
@@ -49,21 +48,12 @@ class _Proof:
         self.budget -= 1
         if self.budget < 0:
             return False
-        low = self.interval(p).low
+        low = self.facts.interval(p).low
         if low is not None and low >= 0:
             return True
         if self.by_elimination(p, constraints, steps):
             return True
         return steps > 0 and self.by_constraint(p, constraints, steps)
-
-    def interval(self, p: Polynomial) -> Interval:
-        total = Interval(0, 0)
-        for m, c in p.items():
-            term = Interval(1, 1)
-            for atom in m:
-                term = intervals.multiply(term, self.facts.bounds(atom))
-            total = intervals.add(total, intervals.scale(term, c))
-        return total
 
     # --- Elimination -------------------------------------------------------------------------
 

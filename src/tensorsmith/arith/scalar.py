@@ -83,7 +83,7 @@ def _fold_integer(e: Expr, dtype: DType, values: list[object]) -> Expr | None:
     value = _INTEGER[type(e)](*values)
     if e.dtype is bool_:
         return Const(value, bool_)
-    if dtype.flag & Kind.BITS:
+    if dtype.is_bits:
         return Const(wrap(value, dtype), dtype)
     return Const(value, dtype) if dtype.min_value <= value <= dtype.max_value else None
 
@@ -111,7 +111,7 @@ def _fold_float(e: Expr, dtype: DType, values: list[object]) -> Expr | None:
 def _fold_cast(e: Expr, value: object) -> Expr | None:
     dtype = e.dtype
     assert isinstance(value, (int, float))
-    if dtype.flag & Kind.BOOL:
+    if dtype.is_bool:
         return Const(value != 0, dtype)
     if not dtype.is_integer:
         exact = isinstance(value, bool) or float(value) == value or math.isnan(value)
@@ -122,7 +122,7 @@ def _fold_cast(e: Expr, value: object) -> Expr | None:
         low, high = dtype.min_value, dtype.max_value
         clamped = low if value <= low else high if value >= high else math.trunc(value)
         return Const(clamped, dtype)
-    if dtype.flag & Kind.BITS:
+    if dtype.is_bits:
         return Const(wrap(value, dtype), dtype)
     return Const(int(value), dtype) if dtype.min_value <= value <= dtype.max_value else None
 
@@ -132,7 +132,7 @@ def _fold_cast(e: Expr, value: object) -> Expr | None:
 
 def _is(e: Expr, value: float) -> bool:
     """Whether `e` is this constant; of the zeros, +0 only."""
-    if type(e) is not Const or e.dtype.flag & Kind.BOOL:
+    if type(e) is not Const or e.dtype.is_bool:
         return False
     v = e.value
     return v == value and (value != 0 or math.copysign(1.0, v) > 0)
@@ -199,19 +199,26 @@ def _extreme(facts: Analyzer, e: Expr) -> Expr:
         return a
     if not e.dtype.is_integer or e.dtype.lanes != 1:
         return e
+    lesser = _lesser(facts, a, b)
+    if lesser is None:
+        return e
+    greater = b if lesser is a else a
+    return lesser if type(e) is ir.Min else greater
+
+
+def _lesser(facts: Analyzer, a: Expr, b: Expr) -> Expr | None:
+    """The one of two integers that is never greater, if the bounds tell."""
     p, q = facts.bounds(a), facts.bounds(b)
-    if type(e) is ir.Max:
-        p, q, a, b = q, p, b, a
     if p.high is not None and q.low is not None and p.high <= q.low:
         return a
-    return b if q.high is not None and p.low is not None and q.high <= p.low else e
+    return b if q.high is not None and p.low is not None and q.high <= p.low else None
 
 
 def _compare(facts: Analyzer, e: Expr) -> Expr:
     a, b = e.args
     if e.dtype is not bool_:
         return e
-    if a.dtype.flag & (Kind.BITS | Kind.BOOL):
+    if a.dtype.is_bits or a.dtype.is_bool:
         if a is b:
             return Const(type(e) in (ir.Eq, ir.Le), bool_)
         low, high = facts.bounds(e)
@@ -231,7 +238,7 @@ def _cast(_: Analyzer, e: Expr) -> Expr:
 
 def _holds(wide: DType, narrow: DType) -> bool:
     """Whether every value of `narrow` survives a cast to `wide` and back."""
-    if not (wide.is_integer and narrow.flag & (Kind.INT | Kind.UINT | Kind.BOOL)):
+    if not (wide.is_integer and (narrow.is_bits or narrow.is_bool)):
         return False
     return wide.min_value <= narrow.min_value and narrow.max_value <= wide.max_value
 

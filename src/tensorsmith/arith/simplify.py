@@ -9,19 +9,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tensorsmith.arith.divide import floor_div, floor_mod, merge_quotients
+from tensorsmith.arith.divide import (
+    floor_div,
+    floor_mod,
+    merge_quotients,
+    trunc_div,
+    trunc_mod,
+)
 from tensorsmith.arith.order import ORDER
-from tensorsmith.arith.polynomial import Polynomial, add_scaled, fits, product, to_expr
+from tensorsmith.arith.polynomial import Polynomial, add_scaled, fits, has_atom, product, to_expr
 from tensorsmith.arith.scalar import SCALAR, fold_constants
 from tensorsmith.ir.dtype import Kind, index
-from tensorsmith.ir.expr import Add, Const, Expr, FloorDiv, FloorMod, Mul, Neg, Sub, Var
+from tensorsmith.ir.expr import Add, Const, Expr, FloorDiv, FloorMod, Mul, Neg, Sub, TruncDiv, TruncMod, Var
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tensorsmith.arith.analyzer import Analyzer
 
-SUM_NODES: Final = 64
+SUM_NODES: Final = 1024
 """Nodes of a sum that are taken at once; longer sums are taken in pieces."""
 PRODUCT_TERMS: Final = 64
 """Terms up to which a product of sums is multiplied out."""
@@ -115,9 +121,14 @@ def combine(facts: Analyzer, e: Expr, leaves: Leaves, constant: int) -> Expr:
     else:
         total = {(): constant} if constant else {}
         for leaf, k in leaves:
-            if k:
-                add_scaled(total, polynomial_of(facts, memo[leaf]), k)
-    if any(type(x) is FloorMod or type(x) is FloorDiv for m in total for x in m):
+            e_leaf = memo[leaf]
+            if type(e_leaf) is Var:  # most leaves are
+                k += total.pop((e_leaf,), 0)
+                if k:
+                    total[(e_leaf,)] = k
+            elif k:
+                add_scaled(total, polynomial_of(facts, e_leaf), k)
+    if has_atom(total, FloorMod, FloorDiv):
         merge_quotients(facts, total)
     return build(facts, total, e)
 
@@ -181,13 +192,13 @@ def rewrite(facts: Analyzer, e: Expr) -> Expr:
     folded = fold_constants(e)
     if folded is not None:
         return folded
-    rule = _INDEX.get(type(e)) if new_args[0].dtype.flag & Kind.INDEX else None
+    rule = _INDEX.get(type(e)) if new_args[0].dtype.is_index else None
     if rule is None:
         rule = SCALAR.get(type(e))
         if rule is None:
             return e
     result = rule(facts, e)
-    if result.dtype.flag & Kind.BOOL and type(result) is not Const:
+    if result.dtype.is_bool and type(result) is not Const:
         known = facts.truths.get(result)
         if known is not None:
             return Const(known, result.dtype)
@@ -200,11 +211,11 @@ def _leaf(facts: Analyzer, e: Expr) -> Expr:
     value = facts.equalities.get(e)
     if value is not None:
         return value
-    if e.dtype.flag & Kind.INDEX:
+    if e.dtype.is_index:
         low, high = facts.bounds(e)
         if low is not None and low == high:
             return Const(low, index)
-    elif e.dtype.flag & Kind.BOOL and e in facts.truths:
+    elif e.dtype.is_bool and e in facts.truths:
         return Const(facts.truths[e], e.dtype)
     return e
 
@@ -212,5 +223,7 @@ def _leaf(facts: Analyzer, e: Expr) -> Expr:
 _INDEX: Final[dict[type[Expr], Callable[[Analyzer, Expr], Expr]]] = {
     FloorDiv: floor_div,
     FloorMod: floor_mod,
+    TruncDiv: trunc_div,
+    TruncMod: trunc_mod,
     **ORDER,
 }

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import ml_dtypes
 import numpy as np
 
 from tensorsmith.errors import DTypeError
+
+if TYPE_CHECKING:
+    from tensorsmith.ir.expr import Expr, ExprLike
 
 
 class Kind(enum.IntFlag):
@@ -44,7 +47,10 @@ class DType:
     Make one with `dtype`, or take a named one (`float32`, ...); compare with ``is``.
     """
 
-    __slots__ = ("bits", "flag", "kind", "lanes", "name", "numpy")
+    __slots__ = (
+        *("bits", "flag", "kind", "lanes", "max_value", "min_value", "name", "numpy"),
+        *("is_bits", "is_bool", "is_float", "is_index", "is_integer"),
+    )
 
     name: str
     kind: Kind
@@ -55,6 +61,18 @@ class DType:
     lanes: int
     numpy: np.dtype[np.generic] | None
     """The NumPy dtype of one lane; None for a handle."""
+    min_value: int
+    """The least value of an integer type (of ``index``: of its 64-bit form)."""
+    max_value: int
+    """The greatest value of an integer type (of ``index``: of its 64-bit form)."""
+    is_index: bool
+    is_bits: bool
+    """Whether it is a fixed-width integer, which wraps."""
+    is_integer: bool
+    """Whether it is ``index`` or a fixed-width integer."""
+    is_bool: bool
+    is_float: bool
+    """Whether it is a float with arithmetic (not an 8-bit storage float)."""
 
     def __init__(
         self, name: str, kind: Kind, bits: int, lanes: int, numpy: np.dtype[np.generic] | None
@@ -65,9 +83,35 @@ class DType:
         self.bits = bits
         self.lanes = lanes
         self.numpy = numpy
+        signed = kind in (Kind.INDEX, Kind.INT)
+        self.min_value = -(1 << (bits - 1)) if signed else 0
+        self.max_value = (1 << (bits - 1 if signed else bits)) - 1
+        # Plain attributes, since the hot paths of the compiler ask for them at every node.
+        self.is_index = kind is Kind.INDEX
+        self.is_bits = kind in (Kind.INT, Kind.UINT)
+        self.is_integer = self.is_index or self.is_bits
+        self.is_bool = kind is Kind.BOOL
+        self.is_float = kind is Kind.FLOAT
 
     def __repr__(self) -> str:
         return self.name
+
+    def __call__(self, value: ExprLike | str) -> Expr:
+        """`value` as this type: of a number a constant, of an expression a cast.
+
+        A string names a float that has no literal: ``float32("nan")``, ``float32("-inf")``.
+        Raises DTypeError if the type does not hold the number.
+        """
+        from tensorsmith.ir.expr import Cast, Const, as_expr
+
+        if isinstance(value, str):
+            floats = self.is_float or self.kind is Kind.STORAGE
+            if not floats or value not in ("nan", "inf", "-inf"):
+                raise DTypeError(f"{value!r} is not a {self.name} constant")
+            return Const(float(value), self)
+        if isinstance(value, (int, float, np.number, np.bool_)):
+            return Const(value, self)
+        return Cast(as_expr(value), self)
 
     def __reduce__(self) -> tuple[object, ...]:
         return dtype, (self.name,)
@@ -76,33 +120,9 @@ class DType:
         return self
 
     @property
-    def is_integer(self) -> bool:
-        """Whether it is ``index`` or a fixed-width integer."""
-        return bool(self.flag & Kind.INTEGER)
-
-    @property
-    def is_float(self) -> bool:
-        """Whether it is a float with arithmetic (not an 8-bit storage float)."""
-        return self.kind is Kind.FLOAT
-
-    @property
     def bytes(self) -> int:
         """Bytes of one element in memory. Types under 8 bits count as a whole byte, unpacked."""
         return (self.bits + 7) // 8 * self.lanes
-
-    @property
-    def min_value(self) -> int:
-        """The least value of an integer type (of ``index``: of its 64-bit form)."""
-        if self.kind is Kind.UINT or self.kind is Kind.BOOL:
-            return 0
-        return -(1 << (self.bits - 1))
-
-    @property
-    def max_value(self) -> int:
-        """The greatest value of an integer type (of ``index``: of its 64-bit form)."""
-        if self.kind is Kind.UINT or self.kind is Kind.BOOL:
-            return (1 << self.bits) - 1
-        return (1 << (self.bits - 1)) - 1
 
     def with_lanes(self, lanes: int) -> DType:
         """The vector type of `lanes` such elements; one lane is the scalar."""

@@ -30,6 +30,7 @@ and saturates, NaN gives 0. To ``bool`` is ``x != 0``. Float to narrower float r
 from __future__ import annotations
 
 import itertools
+import math
 import struct
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -150,25 +151,25 @@ class Expr:
         return binary(ShiftRight, other, self)
 
     def __and__(self, other: ExprLike) -> Expr:
-        return binary(And if self.dtype.kind is Kind.BOOL else BitAnd, self, other)
+        return binary(And if self.dtype.is_bool else BitAnd, self, other)
 
     def __rand__(self, other: ExprLike) -> Expr:
-        return binary(And if self.dtype.kind is Kind.BOOL else BitAnd, other, self)
+        return binary(And if self.dtype.is_bool else BitAnd, other, self)
 
     def __or__(self, other: ExprLike) -> Expr:
-        return binary(Or if self.dtype.kind is Kind.BOOL else BitOr, self, other)
+        return binary(Or if self.dtype.is_bool else BitOr, self, other)
 
     def __ror__(self, other: ExprLike) -> Expr:
-        return binary(Or if self.dtype.kind is Kind.BOOL else BitOr, other, self)
+        return binary(Or if self.dtype.is_bool else BitOr, other, self)
 
     def __xor__(self, other: ExprLike) -> Expr:
-        return binary(Ne if self.dtype.kind is Kind.BOOL else BitXor, self, other)
+        return binary(Ne if self.dtype.is_bool else BitXor, self, other)
 
     def __rxor__(self, other: ExprLike) -> Expr:
-        return binary(Ne if self.dtype.kind is Kind.BOOL else BitXor, other, self)
+        return binary(Ne if self.dtype.is_bool else BitXor, other, self)
 
     def __invert__(self) -> Expr:
-        return Not(self) if self.dtype.kind is Kind.BOOL else BitNot(self)
+        return Not(self) if self.dtype.is_bool else BitNot(self)
 
     def __neg__(self) -> Expr:
         return Neg(self)
@@ -262,7 +263,7 @@ class Const(Expr):
 
     def __new__(cls, value: float, dtype: DType) -> Const:
         flag = dtype.flag
-        if flag & Kind.INTEGER:
+        if dtype.is_integer:
             if type(value) is not int:
                 value = _as_int(value, dtype)
             if not dtype.min_value <= value <= dtype.max_value:
@@ -271,13 +272,10 @@ class Const(Expr):
                     because=f"{dtype} holds {dtype.min_value} to {dtype.max_value}",
                 )
             return cast("Const", _intern(cls, (), value, dtype))
-        if flag & (Kind.FLOAT | Kind.STORAGE):
-            if isinstance(value, (Expr, str)) or dtype.numpy is None:
-                raise DTypeError(f"{value!r} is not a {dtype} constant")
-            with np.errstate(over="ignore", invalid="ignore"):
-                rounded = float(dtype.numpy.type(value))
+        if dtype.is_float or dtype.kind is Kind.STORAGE:
+            rounded = _as_float(value, dtype)
             return cast("Const", _intern(cls, (), rounded, dtype, struct.pack("<d", rounded)))
-        if flag & Kind.BOOL:
+        if dtype.is_bool:
             if value not in (0, 1):
                 raise DTypeError(f"{value!r} is not a bool constant")
             return cast("Const", _intern(cls, (), bool(value), dtype))
@@ -291,6 +289,14 @@ def _as_int(value: object, dtype: DType) -> int:
     if isinstance(value, (int, np.integer, np.bool_)):
         return int(value)
     raise DTypeError(f"{value!r} is not an integer, as a {dtype} constant must be")
+
+
+def _as_float(value: object, dtype: DType) -> float:
+    if not isinstance(value, (int, float, np.number, np.bool_)) or dtype.numpy is None:
+        raise DTypeError(f"{value!r} is not a {dtype} constant")
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = float(dtype.numpy.type(value))
+    return math.nan if math.isnan(rounded) else rounded  # one NaN: payloads have no meaning
 
 
 _serial = itertools.count()
@@ -597,7 +603,7 @@ class Select(Expr):
     __slots__ = ()
 
     def __new__(cls, condition: Expr, a: Expr, b: Expr) -> Select:
-        if not condition.dtype.flag & Kind.BOOL:
+        if not condition.dtype.is_bool:
             raise DTypeError(f"a condition is bool, and {condition!r} is {condition.dtype}")
         if a.dtype is not b.dtype:
             raise operand_error(cls, a, b)
@@ -723,17 +729,17 @@ def as_expr(value: ExprLike, like: DType | None = None) -> Expr:
     if isinstance(value, Expr):
         return value
     if isinstance(value, (bool, np.bool_)):
-        return Const(bool(value), like if like is not None and like.flag & Kind.BOOL else bool_)
+        return Const(bool(value), like if like is not None and like.is_bool else bool_)
     if isinstance(value, (int, np.integer)):
         if like is None:
             return Const(int(value), index)
-        if like.flag & Kind.BOOL:
+        if like.is_bool:
             raise DTypeError(f"{value} is an integer where a bool is needed")
         return Const(int(value), like)
     if isinstance(value, (float, np.floating)):
         if like is None:
             return Const(float(value), float32)
-        if not like.flag & (Kind.FLOAT | Kind.STORAGE):
+        if not like.is_float and like.kind is not Kind.STORAGE:
             raise DTypeError(
                 f"{value} is a float where {_article(like)} is needed",
                 try_=f"an integer, or cast(..., '{like}')",
@@ -834,7 +840,7 @@ def check_indices(buffer: Buffer, indices: tuple[Expr, ...]) -> None:
             given=f"{buffer!r}",
         )
     for axis, i in enumerate(indices):
-        if not i.dtype.flag & Kind.INDEX:
+        if not i.dtype.is_index:
             raise DTypeError(
                 f"index {axis} of {buffer.name!r} is {i.dtype}, and must be an integer of type index",
                 given=f"{i!r}: {i.dtype}",
