@@ -173,7 +173,7 @@ class IntegerOperations:
         for step in (1, 2, 4, 8, 16, 32):  # every bit below the first one is set
             bits = bits | (bits >> np.uint64(step))
         set_bits = _count_bits(bits, e.dtype)
-        return set_bits.dtype.type(e.dtype.bits) - set_bits
+        return wrap(set_bits.dtype.type(e.dtype.bits) - set_bits, e.dtype)
 
     def ctz(self, e: Expr, a: Value) -> Value:
         """The number of trailing zero bits."""
@@ -194,7 +194,7 @@ def _unsigned(a: Value, dtype: DType) -> Value:
 
 
 def _count_bits(bits: Value, dtype: DType) -> Value:
-    return np.asarray(np.bitwise_count(bits)).astype(carrier(dtype))[()]
+    return wrap(np.asarray(np.bitwise_count(bits)).astype(carrier(dtype))[()], dtype)
 
 
 def _overflow(e: Expr, exact: int | None) -> EvaluationError:

@@ -83,6 +83,8 @@ def _float32_to_odd(x: Value) -> Value:
 def int_to_float(x: Value, dtype: DType) -> Value:
     """An integer of any type, rounded to nearest even in the float type `dtype`."""
     values = np.asarray(x)
+    if carrier(dtype).name in ("float64", "float32"):
+        return values.astype(carrier(dtype))[()]
     negative = values < 0
     unsigned = values.astype(np.uint64)
     magnitude = np.where(negative, np.uint64(0) - unsigned, unsigned)
