@@ -66,7 +66,7 @@ def _bind(world: World, domain: Domain) -> _Nest:
         extent, kind = domain[at]
         spatial = kind is IterKind.SPATIAL
         scheme = world.draw(st.integers(0, 7))
-        if scheme == 7 and at + 1 < len(domain):
+        if scheme == 7 and _may_fuse(domain[at : at + 2]):
             inner, inner_kind = domain[at + 1]
             fused = Var(world.name("f"))
             spatial = spatial and inner_kind is IterKind.SPATIAL
@@ -77,6 +77,11 @@ def _bind(world: World, domain: Domain) -> _Nest:
         nest.bindings.append(_bind_one(world, nest, extent, spatial, scheme))
         at += 1
     return nest
+
+
+def _may_fuse(axes: Domain) -> bool:
+    """Whether there are two, whose points may come in any order."""
+    return len(axes) == 2 and all(kind is not IterKind.OPAQUE for _, kind in axes)
 
 
 def _bind_one(world: World, nest: _Nest, extent: Expr, spatial: bool, scheme: int) -> Expr:
