@@ -107,7 +107,9 @@ class IterAlgebra:
             return self._whole(mark, ONE, mark.start)
         parts = [self._sums[a] for a in e.args]
         if not any(p.splits for p in parts):
-            return IterSum((), e)
+            # Variables of one value vanish: what is left has no loop variables.
+            bases = tuple(p.base for p in parts)
+            return IterSum((), e.with_args(bases) if bases else e)
         kind = type(e)
         if kind is Add:
             return self.add(parts[0], parts[1])
@@ -117,9 +119,9 @@ class IterAlgebra:
             return self.scale(parts[0], const(-1))
         if kind is Mul and not (parts[0].splits and parts[1].splits):
             factor, scaled = (1, 0) if parts[0].splits else (0, 1)
-            return self.scale(parts[scaled], e.args[factor])
+            return self.scale(parts[scaled], parts[factor].base)
         if kind in (FloorDiv, FloorMod) and not parts[1].splits:
-            quotient, remainder = self.divide(parts[0], self.simplify(e.args[1]), e)
+            quotient, remainder = self.divide(parts[0], self.simplify(parts[1].base), e)
             return quotient if kind is FloorDiv else remainder
         raise ArithError(
             f"{e!r} is not quasi-affine in the loop variables",

@@ -8,9 +8,9 @@ digits and each iterator's digits are used, all of them and each once. Source: F
 TensorIR, ASPLOS 2023, section 3.3.
 
 What is accepted is right; what is refused may be a bijection all the same. Known to be refused:
-bindings whose bijectivity rests on two of them together (``(i + j, i)``), a divisor that depends on loop
-variables, digits of different paddings of one iterator, predicates that are not bounds of a fused
-iterator. A loop's extent is taken to be positive.
+bindings whose bijectivity rests on two of them together (``(i + j, i)``), a divisor that depends
+on loop variables, digits of different paddings of one iterator, predicates that are not bounds of a
+fused iterator. A loop's extent is taken to be positive.
 """
 
 from __future__ import annotations
@@ -135,7 +135,8 @@ class _Detection:
 
     def run(self, bindings: Sequence[Expr]) -> IterMap:
         fused = tuple(self._fused(b) for b in bindings)
-        uses = _uses(fused)
+        fixed = [c.mark for c in self.algebra.constraints if is_one(c.mark.extent)]
+        uses = _uses(fused, fixed)
         loose = _extents_not_one(self.algebra.marks)
         self._check_constraints(uses)
         complete = self._check_unused(uses, loose)
@@ -330,10 +331,15 @@ class _Coverage:
         return all(holds(s.lower_factor <= o.lower_factor) for o in splits if o is not s)
 
 
-def _uses(fused: Sequence[Fused]) -> dict[IterMark, tuple[IterSplit, ...]]:
-    """Every mark below `fused` with all uses of its digits, later marks first."""
+def _uses(
+    fused: Sequence[Fused], fixed: Sequence[IterMark]
+) -> dict[IterMark, tuple[IterSplit, ...]]:
+    """Every mark below `fused` and `fixed` with all uses of its digits, later marks first.
+
+    fixed: marks that a predicate leaves one value, so that no digit of them appears.
+    """
     splits = [s for f in fused for s in f.digits]
-    marks = list(marks_under(tuple(splits)))
+    marks = marks_under([*(s.source for s in splits), *fixed])
     for mark in marks:
         if isinstance(mark.source, Fused):
             splits += mark.source.digits

@@ -13,7 +13,7 @@ ASPLOS 2023, section 3.3; the digits of a mixed-radix number are the picture to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -109,23 +109,24 @@ def is_zero(e: Expr) -> bool:
     return type(e) is Const and e.value == 0
 
 
-def marks_under(splits: tuple[IterSplit, ...]) -> Iterator[IterMark]:
-    """Every mark that `splits` are made of, each once."""
-    seen: set[IterMark] = set()
-    stack = [s.source for s in splits]
+def marks_under(marks: Iterable[IterMark]) -> list[IterMark]:
+    """`marks` and every mark that they are made of, each once."""
+    found: dict[IterMark, None] = {}
+    stack = list(marks)
     while stack:
         mark = stack.pop()
-        if mark in seen:
+        if mark in found:
             continue
-        seen.add(mark)
-        yield mark
+        found[mark] = None
         if isinstance(mark.source, Fused):
             stack.extend(s.source for s in mark.source.digits)
+    return list(found)
 
 
-def variables_under(splits: tuple[IterSplit, ...]) -> set[Var]:
+def variables_under(splits: Iterable[IterSplit]) -> set[Var]:
     """The loop variables that `splits` are made of."""
-    return {m.source for m in marks_under(splits) if isinstance(m.source, Var)}
+    marks = marks_under(s.source for s in splits)
+    return {m.source for m in marks if isinstance(m.source, Var)}
 
 
 def mark_value(mark: IterMark) -> Expr:
