@@ -24,6 +24,7 @@ from tensorsmith.ir.expr import (
     FloorMod,
     Le,
     Lt,
+    Ne,
     Not,
     Or,
     Var,
@@ -109,10 +110,13 @@ class Analyzer:
             for part in conjuncts(fact):
                 self._assume_one(part)
             return
-        if not isinstance(fact, (Le, Lt, Eq)) or not fact.args[0].dtype.is_index:
+        if not isinstance(fact, (Le, Lt, Eq, Ne)) or not fact.args[0].dtype.is_index:
             return
         a, b = fact.args
         gap = difference(self.polynomial(b), self.polynomial(a))
+        if isinstance(fact, Ne):
+            self._assume_different(gap)
+            return
         if isinstance(fact, Eq):
             self._assume_equal(a, b, gap)
             return
@@ -134,6 +138,14 @@ class Analyzer:
             if isinstance(x, Var) and x not in self.equalities and x not in free_vars(y):
                 resolved = {k: _replace(v, x, y) for k, v in self.equalities.items()}
                 self.equalities = {**resolved, x: y}
+                return
+
+    def _assume_different(self, gap: Polynomial) -> None:
+        """Learn ``gap != 0``: where one sign is excluded, the other is at least 1."""
+        for side in (gap, {m: -c for m, c in gap.items()}):
+            if prove_nonnegative(self, side):
+                add_scaled(side, {(): 1}, -1)
+                self._add_constraint(side)
                 return
 
     def _add_constraint(self, gap: Polynomial) -> None:
