@@ -26,7 +26,7 @@ def check_bindings(context: Context, block: Block) -> None:
     opaque = [it for it in block.iters if it.kind is IterKind.OPAQUE]
     ranges = _ranges_for(context, ordered, opaque)
     conditions = [*conjuncts(context.resolve(block.predicate)), *context.conditions]
-    predicate = _conditions_on(ranges, conditions)
+    predicate = _conditions_on(context, ranges, conditions)
     if not _is_plain(context, ordered, ranges, predicate):
         _check_map(context, block, ordered, ranges, predicate)
     with context.scope():
@@ -46,12 +46,12 @@ def _ranges_for(context: Context, ordered: list[Iter], opaque: list[Iter]) -> Ra
     }
 
 
-def _conditions_on(ranges: Ranges, conditions: list[Expr]) -> list[Expr]:
+def _conditions_on(context: Context, ranges: Ranges, conditions: list[Expr]) -> list[Expr]:
     """The conditions that cut the box of the loops. One that fixes a loop variable, such as
     ``k == 0``, takes it out of `ranges`."""
     kept: list[Expr] = []
     for condition in conditions:
-        fixed = _fixed_variable(condition, ranges)
+        fixed = _fixed_variable(context, condition, ranges)
         if fixed is None:
             kept.append(condition)
         else:
@@ -59,12 +59,16 @@ def _conditions_on(ranges: Ranges, conditions: list[Expr]) -> list[Expr]:
     return [c for c in kept if any(v in ranges for v in free_vars(c))]
 
 
-def _fixed_variable(condition: Expr, ranges: Ranges) -> Var | None:
-    """The loop variable to which the condition gives one value; None if there is none."""
+def _fixed_variable(context: Context, condition: Expr, ranges: Ranges) -> Var | None:
+    """The loop variable to which the condition gives one value of its range; None if none."""
     if isinstance(condition, Eq):
         for var, value in (condition.args, condition.args[::-1]):
             if isinstance(var, Var) and var in ranges:
-                return None if any(v in ranges for v in free_vars(value)) else var
+                if any(v in ranges for v in free_vars(value)):
+                    return None
+                start, extent = ranges[var]
+                taken = And(start <= value, value < start + extent)
+                return var if _analyzer_without(context, ranges).prove(taken) is True else None
     return None
 
 
@@ -156,7 +160,7 @@ def _check_inside(context: Context, block: Block, it: Iter) -> None:
     binding, start = context.resolve(it.binding), context.resolve(it.start)
     stop = start + context.resolve(it.extent)
     for inside in (start <= binding, binding < stop):
-        answer = context.analyzer.prove(inside)
+        answer = context.prove(inside)
         if answer is False or (answer is None and not context.depends_on_data(binding)):
             context.report(
                 BindingError,
@@ -194,7 +198,7 @@ def _list(regions: list[Region]) -> str:
 
 
 def _covers(context: Context, outer: Region, inner: Region) -> bool:
-    prove, resolve = context.analyzer.prove, context.resolve
+    prove, resolve = context.prove, context.resolve
     clipped = clip_region(inner, context.analyzer)
     for (start, extent), (first, size) in zip(outer.ranges, clipped.ranges, strict=True):
         if not all(is_index(e) for e in (start, extent)):

@@ -8,6 +8,7 @@ from typing import Final
 from tensorsmith.arith.accesses import guarded_loads
 from tensorsmith.ir.buffer import Buffer, Region
 from tensorsmith.ir.expr import Const, Expr, const
+from tensorsmith.ir.stmt import ZERO
 from tensorsmith.verify.buffers import range_text
 from tensorsmith.verify.context import Context, is_index
 from tensorsmith.verify.errors import BoundsError
@@ -50,17 +51,16 @@ def _check_access(context: Context, buffer: Buffer, ranges: Iterable[tuple[Expr,
 def _check_axis(context: Context, buffer: Buffer, axis: int, start: Expr, extent: Expr) -> None:
     first = context.resolve(start)
     size = context.resolve(buffer.shape[axis])
+    if extent is _ONE and context.ranges.get(first) == (ZERO, size):
+        return
     stop = first + context.resolve(extent)
-    if extent is _ONE:
-        too_low, too_high = first >= 0, first < size
-    else:
-        too_low, too_high = first >= 0, stop <= size
-    checked_at_run_time = context.depends_on_data(first) or context.depends_on_data(stop)
-    for inside, end in ((too_low, "below"), (too_high, "above")):
-        answer = context.analyzer.prove(inside)
-        if answer is False or (answer is None and not checked_at_run_time):
-            _report(context, buffer, axis, (start, extent, size), end, always=answer is False)
-            return
+    above = first < size if extent is _ONE else stop <= size
+    for inside, end in ((first >= 0, "below"), (above, "above")):
+        answer = context.prove(inside)
+        if answer is True or (answer is None and context.depends_on_data(stop)):
+            continue
+        _report(context, buffer, axis, (start, extent, size), end, always=answer is False)
+        return
 
 
 def _report(

@@ -24,7 +24,7 @@ def check_buffer(context: Context, buffer: Buffer) -> None:
     """Extents are provably not negative, the memory scope is a name, the layout is of indices."""
     for axis, extent in enumerate(buffer.shape):
         size = context.resolve(extent)
-        if context.analyzer.prove(size >= 0) is not True:
+        if context.prove(size >= 0) is not True:
             _report_extent(context, buffer, axis, size)
     if not _DOTTED.fullmatch(buffer.scope):
         context.report(
@@ -104,7 +104,7 @@ def _check_thread_axis(context: Context, loop: For) -> None:
 
 def check_extent(context: Context, extent: Expr, of: str) -> None:
     """The extent `of` a loop or iterator is not provably negative."""
-    if context.analyzer.prove(extent < 0) is True:
+    if context.prove(extent < 0) is True:
         context.report(
             LoopExtentError,
             f"{of} has the negative extent {extent!r}",

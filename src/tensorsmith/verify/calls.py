@@ -119,7 +119,7 @@ def _region_mismatch(
     for axis, ((_, given), extent) in enumerate(zip(arg.ranges, param.shape, strict=True)):
         wanted = substitute(extent, values)
         same = equal(context.resolve(given), context.resolve(wanted))
-        if context.analyzer.prove(same) is False:
+        if context.prove(same) is False:
             return f"has the extent {given!r} in dimension {axis}, and must have {wanted!r}"
     return None
 

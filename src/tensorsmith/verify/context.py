@@ -67,6 +67,8 @@ class Context:
     conditions: the conditions of `if` around, since the same place.
     facts: what the analyzer was told of, in order.
     iterator_ranges: start and extent of the iterators of blocks around.
+    ranges: start and extent of every variable that the analyzer has a range of.
+    proven: conditions that were shown to hold here.
     written: buffers that hold something by now: an earlier statement has written to them.
     """
 
@@ -86,6 +88,8 @@ class Context:
         self.conditions: tuple[Expr, ...] = ()
         self.facts: tuple[Fact, ...] = ()
         self.iterator_ranges: dict[Var, tuple[Expr, Expr]] = {}
+        self.ranges: dict[Expr, tuple[Expr, Expr]] = {}
+        self.proven: frozenset[Expr] = frozenset()
         self.written: set[Buffer] = set()
         self.mutable = written_buffers(program.body)
         self._reported: set[tuple[type[VerifyError], object]] = set()
@@ -122,6 +126,7 @@ class Context:
         """Definitions and facts inside end with it."""
         visible, values, facts = dict(self.visible), self.values, self.facts
         loops, conditions, unreachable = self.loops, self.conditions, self.unreachable
+        proven = self.proven
         try:
             with self.analyzer.scope():
                 yield
@@ -131,6 +136,7 @@ class Context:
                     self.ended[symbol] = definition
             self.visible, self.values, self.facts = visible, values, facts
             self.loops, self.conditions, self.unreachable = loops, conditions, unreachable
+            self.proven = proven
 
     # --- Facts -------------------------------------------------------------------------------
 
@@ -153,11 +159,12 @@ class Context:
             self.data_dependent.add(var)
         if not (self.is_stable(start) and self.is_stable(extent)):
             return
-        if self.analyzer.prove(extent <= 0) is True:
+        if self.prove(extent <= 0) is True:
             self.unreachable = True
         else:
             self.analyzer.bind(var, start, extent)
             self.facts = (*self.facts, Range(var, start, extent))
+            self.ranges[var] = start, extent
 
     def assume(self, condition: Expr) -> None:
         """Let `condition` hold from here on; what follows is unreachable if it cannot."""
@@ -174,6 +181,15 @@ class Context:
         """Let the condition of an `if` hold, and cut the loops around blocks inside."""
         self.assume(condition)
         self.conditions = (*self.conditions, *conjuncts(self.resolve(condition)))
+
+    def prove(self, condition: Expr) -> bool | None:
+        """Whether `condition` holds here: always, never, or perhaps (None)."""
+        if condition in self.proven:
+            return True
+        answer = self.analyzer.prove(condition)
+        if answer is True:
+            self.proven = self.proven | {condition}
+        return answer
 
     def depends_on_data(self, e: Expr) -> bool:
         """Whether a load or a scalar parameter decides the value of `e`."""

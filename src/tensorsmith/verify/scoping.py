@@ -34,7 +34,7 @@ def define(context: Context, symbol: Symbol, role: Role) -> None:
 
 def _first_defined(definition: Definition) -> str:
     place = f" at {definition.place}" if isinstance(definition.place, Span) else ""
-    return f"it is a {definition.role.value} defined{place}"
+    return f"defined first as {definition.role.value}{place}"
 
 
 def check_uses(context: Context, exprs: Iterable[Expr]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorsmith.ir.dtype import Kind
-from tensorsmith.ir.expr import Expr
+from tensorsmith.ir.expr import Expr, Var
 from tensorsmith.ir.stmt import Bind, Store
 from tensorsmith.verify.context import Context, is_index
 from tensorsmith.verify.errors import (
@@ -21,7 +21,7 @@ def check_store(context: Context, stmt: Store) -> bool:
     if value.dtype is not buffer.dtype:
         context.report(
             StoreTypeError,
-            f"a {value.dtype} is stored to {buffer.name!r}, which holds {buffer.dtype}",
+            f"{value.dtype} is stored to {buffer.name!r}, which holds {buffer.dtype}",
             given=f"{value!r}: {value.dtype}",
             try_=f"T.cast(..., '{buffer.dtype}')",
         )
@@ -45,7 +45,7 @@ def check_bind(context: Context, stmt: Bind) -> None:
     if stmt.var.dtype is not stmt.value.dtype:
         context.report(
             BindTypeError,
-            f"{stmt.var.name!r} is {stmt.var.dtype}, and is bound to a {stmt.value.dtype}",
+            f"{stmt.var.name!r} is {stmt.var.dtype}, and its value is {stmt.value.dtype}",
             given=f"{stmt.value!r}: {stmt.value.dtype}",
         )
 
@@ -74,3 +74,15 @@ def check_index(context: Context, e: Expr, what: str) -> bool:
         try_="T.cast(..., 'index')" if e.dtype.is_integer and e.dtype.lanes == 1 else None,
     )
     return False
+
+
+def check_index_var(context: Context, var: Var, what: str) -> bool:
+    """`var`, which is `what`, is of type index. Returns whether it is."""
+    if not is_index(var):
+        context.report(
+            IndexTypeError,
+            f"{what} {var.name!r} is {var.dtype}, and must be index",
+            try_="a cast of it where it is used",
+        )
+        return False
+    return True

@@ -30,7 +30,13 @@ from tensorsmith.verify.context import Context, Role
 from tensorsmith.verify.errors import VerifyError
 from tensorsmith.verify.reductions import check_reduction
 from tensorsmith.verify.scoping import check_symbol, check_uses, define
-from tensorsmith.verify.types import check_bind, check_condition, check_index, check_store
+from tensorsmith.verify.types import (
+    check_bind,
+    check_condition,
+    check_index,
+    check_index_var,
+    check_store,
+)
 
 
 def check_program(program: TensorProgram, module: IRModule) -> list[VerifyError]:
@@ -165,7 +171,7 @@ def _for(context: Context, stmt: For) -> None:
     _attrs(context, stmt.attrs)
     name = stmt.var.name
     fits = [
-        check_index(context, stmt.var, f"the loop variable {name!r}"),
+        check_index_var(context, stmt.var, "the loop variable"),
         check_index(context, stmt.start, f"the start of the loop over {name!r}"),
         check_index(context, stmt.extent, f"the extent of the loop over {name!r}"),
     ]
@@ -202,7 +208,7 @@ def _iterator_types(context: Context, block: Block) -> bool:
     for it in block.iters:
         name = f"the iterator {it.var.name!r}"
         fits += [
-            check_index(context, it.var, name),
+            check_index_var(context, it.var, "the iterator"),
             check_index(context, it.binding, f"the binding of {name}"),
             check_index(context, it.start, f"the start of {name}"),
             check_index(context, it.extent, f"the extent of {name}"),
