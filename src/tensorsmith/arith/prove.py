@@ -155,7 +155,10 @@ class _Proof:
     def replace_quotient(
         self, atom: FloorDiv, coefficient: Polynomial, rest: Polynomial, sign: int
     ) -> list[tuple[Polynomial, ...]]:
-        """From ``x - d + 1 <= d * (x // d) <= x`` for d > 0, after multiplying all by d."""
+        """From ``x - d + 1 <= d * (x // d) <= x`` for d > 0, after multiplying all by d.
+
+        The polynomial is an integer, so it is not negative once d times it is more than -d.
+        """
         x, d = atom.args
         if not self.positive(d):
             return []
@@ -166,6 +169,8 @@ class _Proof:
             add_scaled(end, {(): 1}, 1)
         result = product(rest, divisor, self.facts.keys)
         add_scaled(result, product(coefficient, end, self.facts.keys), 1)
+        add_scaled(result, divisor, 1)
+        add_scaled(result, {(): 1}, -1)
         return [(result,)]
 
     def positive(self, e: Expr) -> bool:
