@@ -214,3 +214,10 @@ def test_every_page_is_linked_from_the_index():
         targets = re.findall(r"\]\(([^)#\s]+\.md)[)#]", page.read_text())
         to_read += [(page.parent / target).resolve() for target in targets]
     assert [shown(p) for p in tracked("docs", suffixes=(".md",)) if p not in linked] == []
+
+
+def test_every_page_is_in_the_navigation():
+    nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    named = set(re.findall(r"[\w/-]+\.md", nav))
+    docs = ROOT / "docs"
+    assert {p.relative_to(docs).as_posix() for p in tracked("docs", suffixes=(".md",))} == named
