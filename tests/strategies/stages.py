@@ -325,6 +325,39 @@ def rows(world: World) -> None:
     world.written(out, value.bound)
 
 
+def nested(world: World) -> None:
+    """A block of tiles, each of which is a block of elements that knows the tile's iterator."""
+    tiles = world.draw(st.sampled_from(world.extents))
+    size = const(world.draw(st.sampled_from((2, 4, 3))))
+    type_ = world.draw(buffer_dtypes)
+    out = world.result([tiles * size], type_)
+    outer, inner = Var(world.name("o")), Var(world.name("i"))
+    tile, place = Var(world.name("v")), Var(world.name("v"))
+    value = element(world, type_, [Axis(place, tiles * size)])
+    binding = Iter(place, tiles * size, SPATIAL, tile * size + inner)
+    body = Block(world.name("element"), (binding,), Store(out, (place,), value.expr))
+    block = Block(world.name("tile"), (Iter(tile, tiles, SPATIAL, outer),), For(inner, size, body))
+    world.body.append(For(outer, tiles, block))
+    world.written(out, value.bound)
+
+
+def branches(world: World) -> None:
+    """A loop whose body binds a place, and reads a neighbour only where a condition allows it."""
+    extent = world.draw(st.sampled_from(world.extents))
+    sources = [t for t in world.tensors if t.buffer.rank == 1 and t.buffer.shape[0] is extent]
+    type_ = sources[0].buffer.dtype if sources else world.draw(buffer_dtypes)
+    out = world.result([extent], type_)
+    i, k = Var(world.name("i")), Var(world.name("k"))
+    at = [Axis(i, extent), Axis(k, extent)]
+    value = element(world, type_, at, depth=1)
+    other = element(world, type_, at, depth=1)
+    neighbour = Value(Load(sources[0].buffer, (i + 1,)), sources[0].bound) if sources else value
+    choice = If(i + 1 < extent, Store(out, (i,), neighbour.expr), Store(out, (i,), other.expr))
+    place = Min(i * world.draw(st.integers(0, 3)), extent - 1)
+    world.body.append(For(i, extent, seq(Bind(k, place), choice)))
+    world.written(out, max(neighbour.bound, other.bound))
+
+
 def remark(world: World) -> None:
     """Nothing but a binding that is asserted of, or an empty sequence."""
     if world.chance(4):
@@ -343,5 +376,5 @@ def remark(world: World) -> None:
 
 STAGES = (
     elementwise, reduction, elementwise, reduction, update, imperfect, scan, rows, argmax,
-    histogram, remark,
+    histogram, nested, branches, remark,
 )  # fmt: skip

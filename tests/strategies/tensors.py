@@ -9,10 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hypothesis import strategies as st
 
-from tensorsmith.ir import Alloc, Buffer, Const, DType, Expr, Kind, Max, Min, Stmt, Var, const
+from tensorsmith.ir import (
+    Alloc,
+    Buffer,
+    Const,
+    DType,
+    Expr,
+    IndexMap,
+    Kind,
+    Max,
+    Min,
+    Mul,
+    Stmt,
+    Var,
+    const,
+)
 
 LARGEST_EXTENT = 8
 """No extent of a program exceeds this, symbolic ones by the values that `arguments` gives them."""
@@ -86,9 +101,23 @@ class World:
             self.params.append(buffer)
         else:
             scope = self.draw(st.sampled_from(("global", "local")))
-            buffer = Buffer(self.name("tmp"), shape, dtype, scope=scope)
+            place = self.placement(shape) if self.chance(4) else {}
+            buffer = Buffer(self.name("tmp"), shape, dtype, scope=scope, **place)
             self.body.append(Alloc(buffer))
         return buffer
+
+    def placement(self, shape: Sequence[Expr]) -> dict[str, Any]:
+        """Where the elements of a local buffer lie: aligned, padded or transposed."""
+        how = self.draw(st.integers(0, 3))
+        if how == 0 or not shape:
+            return {"align": 64}
+        if how == 1:  # reversed, as a transposed or a column-major buffer is
+            inputs = tuple(Var(f"d{axis}") for axis in range(len(shape)))
+            return {"layout": IndexMap(inputs, inputs[::-1])}
+        strides: list[Expr] = [const(1 if how == 2 else 2)]
+        for extent in reversed(shape[1:]):  # rows one element apart
+            strides.insert(0, strides[0] * (extent + 1))
+        return {"strides": strides}
 
     def written(self, buffer: Buffer, bound: int) -> None:
         """From here on `buffer` may be read and changed."""
@@ -120,5 +149,7 @@ def clamped(e: Expr, limit: int) -> Value:
 
 
 def largest_extent(extent: Expr) -> int:
-    """No value of `extent` is larger."""
+    """No value of `extent`, a product of dimensions and constants, is larger."""
+    if isinstance(extent, Mul):
+        return largest_extent(extent.a) * largest_extent(extent.b)
     return int(extent.value) if isinstance(extent, Const) else LARGEST_EXTENT
