@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias, cast, overload
 
+from tensorsmith.arith import Analyzer
 from tensorsmith.errors import DTypeError, IRError, ShapeError
 from tensorsmith.ir import (
     Attrs,
@@ -80,10 +81,20 @@ class Compute(Definition):
         return tuple(v for v in used if v not in own)
 
     def lower(self, lowering: Lowering) -> Stmt:
-        """Loops over the axes around one block."""
-        return self.lower_within(Nest(lowering), lowering)
+        """Loops over the axes around one block.
 
-    def lower_within(self, nest: Nest, lowering: Lowering) -> Stmt:
+        A block's init runs with its first reduction point. If there may be none, the identity is
+        written by a block of its own before.
+        """
+        nest = Nest(lowering)
+        if all(is_positive(a.extent) for r in self.reductions for a in r.axes):
+            return self.lower_within(nest, lowering)
+        identities = tuple(i for r in self.reductions for i in r.identities)
+        before = replace(self, name=f"{self.name}_init", values=identities, reductions=())
+        start = before.lower_within(Nest(lowering), lowering)
+        return seq(start, self.lower_within(nest, lowering, has_init=False))
+
+    def lower_within(self, nest: Nest, lowering: Lowering, *, has_init: bool = True) -> Stmt:
         """The same, with the loops of `nest` outermost and their iterators the block's first."""
         for axis, extent in zip(self.axes, self.outputs[0].shape, strict=True):
             nest.add(axis, extent, IterKind.SPATIAL)
@@ -91,7 +102,7 @@ class Compute(Definition):
             nest.add(over.var, over.extent, IterKind.REDUCE, over.start)
         body = self._reduce(lowering) if self.reductions else self._store(lowering, self.values)
         init = None
-        if self.reductions:
+        if self.reductions and has_init:
             init = self._store(lowering, [i for r in self.reductions for i in r.identities])
         return nest.around(
             Block(
@@ -131,6 +142,11 @@ class Compute(Definition):
                 for output, result in zip(outputs, results, strict=True)
             )
         return seq(*stmts)
+
+
+def is_positive(extent: Expr) -> bool:
+    """Whether `extent` is at least 1 by the facts on its variables alone."""
+    return Analyzer().prove(extent >= 1) is True
 
 
 class Nest:
