@@ -7,6 +7,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ import tensorsmith
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "tensorsmith"
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CODE_FOLDERS = ("src", "tests", "examples", "bench")
 
 MAX_FILE_LINES = 600
@@ -221,3 +223,10 @@ def test_every_page_is_in_the_navigation():
     named = set(re.findall(r"[\w/-]+\.md", nav))
     docs = ROOT / "docs"
     assert {p.relative_to(docs).as_posix() for p in tracked("docs", suffixes=(".md",))} == named
+
+
+def test_page_on_packages_follows_the_contract():
+    (contract, *_) = PYPROJECT["tool"]["importlinter"]["contracts"]
+    order = [layer.strip("()") for layer in contract["layers"]]
+    page = (ROOT / "docs" / "reference" / "packages.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == order
