@@ -1,10 +1,11 @@
-"""Index expressions evaluated at every point of a small domain: the oracle of the index-map tests."""
+"""Index expressions evaluated at every point of a small domain: the oracle of index-map tests."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+
 from tensorsmith.ir import expr as ir
 from tensorsmith.ir.expr import Expr, Var
 from tensorsmith.ir.fold import fold

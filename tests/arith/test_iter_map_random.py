@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from arith.enumeration import box, evaluate, rows, where
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from arith.enumeration import box, evaluate, rows, where
 from tensorsmith.arith import Analyzer
 from tensorsmith.arith.iter_inverse import inverse, padding_predicate
 from tensorsmith.arith.iter_map import Level, detect, detect_iter_map

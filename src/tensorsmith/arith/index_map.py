@@ -88,9 +88,10 @@ def map_ranges(
 ) -> tuple[Range, ...]:
     """The box, a start and extent for each output, around the images of the box `ranges`.
 
-    The least box if the map is a bijection onto one; else one that covers them. Raises ArithError if an
-    output has no bounds that could be said.
+    The least box if the map is a bijection onto one; else one that covers them. Raises ArithError
+    if an output has no bounds that could be said.
     """
+    _check_rank(index_map, ranges)
     domain = {
         v: (as_expr(start), as_expr(extent))
         for v, (start, extent) in zip(index_map.inputs, ranges, strict=True)
@@ -182,11 +183,15 @@ def is_equal(a: IndexMap, b: IndexMap, shape: Sequence[ExprLike] | None = None) 
 
 
 def _shape(index_map: IndexMap, shape: Sequence[ExprLike]) -> tuple[Expr, ...]:
-    if len(shape) != len(index_map.inputs):
-        raise ShapeError(
-            f"the map takes {len(index_map.inputs)} indices, and the shape has rank {len(shape)}"
-        )
+    _check_rank(index_map, shape)
     return as_exprs(shape)
+
+
+def _check_rank(index_map: IndexMap, axes: Sequence[object]) -> None:
+    if len(axes) != len(index_map.inputs):
+        raise ShapeError(
+            f"the map takes {len(index_map.inputs)} indices, and the shape has rank {len(axes)}"
+        )
 
 
 def _analyzer(inputs: Sequence[Var], shape: Sequence[Expr] | None) -> Analyzer:

@@ -179,7 +179,7 @@ class _Detection:
             raise ArithError(
                 f"{binding!r} leaves out values of its range",
                 given=_describe(self.ranges, binding),
-                because=f"it takes every {fused.unit!r}-th value only",
+                because=f"neighbouring values are {fused.unit!r} apart",
             )
         return fused
 
