@@ -110,7 +110,7 @@ def float_literal(value: float, dtype: DType) -> str:
 def constant_text(constant: Const, like: DType | None) -> Text:
     """A constant: bare where `like` is its dtype, else in a call of the dtype."""
     value, dtype = constant.value, constant.dtype
-    if dtype.flag & (Kind.FLOAT | Kind.STORAGE):
+    if dtype.is_float or dtype.kind is Kind.STORAGE:
         if not math.isfinite(value):
             return f'T.{dtype.name}("{value}")', _ATOM
         literal = float_literal(float(value), dtype)
