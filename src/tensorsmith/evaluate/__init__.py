@@ -1,8 +1,25 @@
 """Truth: one evaluator of programs over many domains of values."""
 
 from tensorsmith.evaluate.domain import Body, Domain
+from tensorsmith.evaluate.equivalence import equivalent
+from tensorsmith.evaluate.float_ranges import FloatRange
 from tensorsmith.evaluate.interpreter import interpret
+from tensorsmith.evaluate.interval import IntervalDomain, value_bounds
 from tensorsmith.evaluate.numpy_domain import Memory, NumPyDomain
+from tensorsmith.evaluate.prime_field import PrimeFieldDomain
 from tensorsmith.evaluate.walker import Walker, evaluate
 
-__all__ = ["Body", "Domain", "Memory", "NumPyDomain", "Walker", "evaluate", "interpret"]
+__all__ = [
+    "Body",
+    "Domain",
+    "FloatRange",
+    "IntervalDomain",
+    "Memory",
+    "NumPyDomain",
+    "PrimeFieldDomain",
+    "Walker",
+    "equivalent",
+    "evaluate",
+    "interpret",
+    "value_bounds",
+]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorsmith.errors import DTypeError, EvaluationError, ShapeError
-from tensorsmith.evaluate.rounding import Value, constant
+from tensorsmith.evaluate.rounding import Value
 from tensorsmith.ir.buffer import Buffer
 from tensorsmith.ir.dtype import Kind
 from tensorsmith.ir.expr import Add, Const, Expr, Mul, Var, free_vars
@@ -37,7 +37,7 @@ def bind_arguments(
     memories: dict[Buffer, Memory] = {}
     for param, arg in zip(program.params, args, strict=True):
         if isinstance(param, Var):
-            values[param] = _scalar(param, arg)
+            values[param] = _scalar(param, arg, domain)
         elif isinstance(arg, Memory):
             _check_array(param, arg, domain)
             memories[param] = arg
@@ -62,7 +62,7 @@ def _check_array(buffer: Buffer, memory: Memory, domain: NumPyDomain) -> None:
         )
 
 
-def _scalar(param: Var, arg: object) -> Value:
+def _scalar(param: Var, arg: object, domain: NumPyDomain) -> Value:
     """A Python or NumPy number as a value of the parameter's dtype."""
     dtype = param.dtype
     if isinstance(arg, np.ndarray) and arg.ndim == 0:
@@ -84,7 +84,7 @@ def _scalar(param: Var, arg: object) -> Value:
         if not dtype.min_value <= number <= dtype.max_value:
             raise DTypeError(f"argument {param.name!r} is {number}, which does not fit {dtype}")
         check_facts(param, number, "argument")
-    return constant(number, dtype)
+    return domain.argument(number, dtype)
 
 
 def check_facts(var: Var, value: int, what: str) -> None:

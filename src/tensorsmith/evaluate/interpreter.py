@@ -44,8 +44,7 @@ def interpret(
         for param, arg in zip(function.params, given, strict=True)
     ]
     domain = NumPyDomain(externs=externs, vectorize=vectorize)
-    with np.errstate(all="ignore"):
-        Walker(domain, functions).call(function, values)
+    Walker(domain, functions).call(function, values)
 
 
 def _in_order(

@@ -29,7 +29,7 @@ from tensorsmith.evaluate.arguments import bind_arguments
 from tensorsmith.evaluate.domain import Body, Domain
 from tensorsmith.evaluate.lanes import LaneFinder
 from tensorsmith.evaluate.operations import numpy_operations
-from tensorsmith.evaluate.rounding import Value, as_index, carrier
+from tensorsmith.evaluate.rounding import Value, as_index, carrier, constant
 from tensorsmith.ir.buffer import Buffer, Region
 from tensorsmith.ir.dtype import DType, Kind
 from tensorsmith.ir.expr import Expr, Load, Var
@@ -88,6 +88,10 @@ class NumPyDomain(Domain[Value, Memory]):
         if dtype.numpy is None or dtype.lanes != 1:
             raise DTypeError(f"the evaluator has no buffers of {dtype}")
         return dtype.numpy
+
+    def argument(self, value: Value, dtype: DType) -> Value:
+        """A number that is given for a scalar parameter."""
+        return constant(value, dtype)
 
     # --- Calls ---
 

@@ -115,6 +115,11 @@ def int_to_int(x: Value, dtype: DType) -> Value:
     return wrap(wide.astype(carrier(dtype))[()], dtype)
 
 
+def choose(condition: Value, a: Value, b: Value) -> Value:
+    """`a` where the condition holds and `b` elsewhere; a scalar if all of them are."""
+    return np.where(condition, a, b)[()]
+
+
 def as_index(x: Value) -> Value:
     """int64 scalars as Python ints; arrays as they are."""
     return int(x) if np.ndim(x) == 0 else x

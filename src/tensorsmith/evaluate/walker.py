@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Final, Generic
 
+import numpy as np
+
 from tensorsmith.errors import EvaluationError, TensorsmithError
 from tensorsmith.evaluate.domain import Domain, M, V
 from tensorsmith.evaluate.expressions import evaluate_expr
@@ -92,7 +94,8 @@ class Walker(Generic[V, M]):
         self.domain.program = program.name
         try:
             self.values, self.memories = self.domain.bind_parameters(program, args)
-            self.run(program.body)
+            with np.errstate(all="ignore"):  # infinities, NaN and wrapping are no accidents
+                self.run(program.body)
         except TensorsmithError as error:
             error.at(program.span or program.name)
             raise
