@@ -1,9 +1,9 @@
 """Scaled dot-product attention, of all heads, with and without a causal mask."""
 
 import numpy as np
+
 from kernels.kernel import EPSILON, Expected, Kernel, normal
 from kernels.normalization import expected_softmax, softmax_of
-
 from tensorsmith import script as T
 from tensorsmith import te
 

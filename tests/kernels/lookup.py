@@ -1,8 +1,8 @@
 """Kernels whose subscripts are data: gather, scatter-add, embedding, histogram."""
 
 import numpy as np
-from kernels.kernel import EPSILON, Expected, Kernel, normal
 
+from kernels.kernel import EPSILON, Expected, Kernel, normal
 from tensorsmith import script as T
 from tensorsmith import te
 

@@ -1,8 +1,8 @@
 """Kernels that only move data."""
 
 import numpy as np
-from kernels.kernel import Expected, Kernel, normal
 
+from kernels.kernel import Expected, Kernel, normal
 from tensorsmith import script as T
 from tensorsmith import te
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from kernels import ALL, Kernel
 
+from kernels import ALL, Kernel
 from tensorsmith.evaluate import interpret
 from tensorsmith.ir import TensorProgram
 from tensorsmith.ir.structural import diff, structural_equal
