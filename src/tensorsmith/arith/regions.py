@@ -58,7 +58,7 @@ def accessed_regions(stmt: Stmt, analyzer: Analyzer | None = None) -> tuple[Regi
     analyzer: what is known of those variables. Of a block that is `stmt` itself the iterators are
     replaced by their bindings.
     """
-    derived = _cover(collect_accesses(stmt), analyzer)
+    derived = cover(collect_accesses(stmt), analyzer)
     return derived.reads, derived.writes
 
 
@@ -67,7 +67,7 @@ def footprint(stmt: Stmt, analyzer: Analyzer | None = None) -> Footprint:
 
     Of a block that is `stmt` itself this is the inside: one execution, in terms of its iterators.
     """
-    return _cover(collect_accesses(stmt, inside=True), analyzer)
+    return cover(collect_accesses(stmt, inside=True), analyzer)
 
 
 def relaxed_region(access: Access, analyzer: Analyzer) -> Region:
@@ -147,7 +147,8 @@ def clip_region(region: Region, analyzer: Analyzer | None = None) -> Region:
     return Region(region.buffer, ranges)
 
 
-def _cover(accesses: Sequence[Access], analyzer: Analyzer | None) -> Footprint:
+def cover(accesses: Sequence[Access], analyzer: Analyzer | None = None) -> Footprint:
+    """The boxes around `accesses`: one for the reads and one for the writes of each buffer."""
     analyzer = analyzer or Analyzer()
     boxes: dict[bool, dict[Buffer, list[Region]]] = {False: {}, True: {}}
     for access in accesses:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tensorsmith.arith import Analyzer, conjuncts
+from tensorsmith.arith.accesses import Access
 from tensorsmith.arith.iter_map import detect_iter_map
-from tensorsmith.arith.regions import block_regions, clip_region
+from tensorsmith.arith.regions import clip_region, cover, footprint
 from tensorsmith.errors import ArithError
 from tensorsmith.ir.buffer import Region
 from tensorsmith.ir.expr import And, Eq, Expr, Var, free_vars
-from tensorsmith.ir.stmt import TRUE, Block, Iter, IterKind
+from tensorsmith.ir.stmt import TRUE, Block, Invoke, Iter, IterKind
 from tensorsmith.verify.context import Context, Fact, Range, is_index
 from tensorsmith.verify.errors import BindingError, RegionError
 
@@ -174,11 +173,19 @@ def _check_inside(context: Context, block: Block, it: Iter) -> None:
 
 
 def check_regions(context: Context, block: Block) -> None:
-    """The regions that `block` states cover what it accesses. Called inside of the block."""
-    derived_reads, derived_writes = block_regions(replace(block, reads=None, writes=None))
+    """The regions that `block` states cover what it accesses. Called inside of the block.
+
+    What an external function does to the regions it is given is for the block to say: each must be
+    among the reads or the writes.
+    """
+    if block.reads is None and block.writes is None:
+        return
+    accesses = footprint(block, context.analyzer).accesses
+    known = cover([a for a in accesses if not _is_external(context, a)], context.analyzer)
+    _check_passed(context, block, [a for a in accesses if _is_external(context, a)])
     for stated, derived, verb in (
-        (block.reads, derived_reads, "reads"),
-        (block.writes, derived_writes, "writes"),
+        (block.reads, known.reads, "reads"),
+        (block.writes, known.writes, "writes"),
     ):
         for region in derived if stated is not None else ():
             covers = [r for r in stated or () if r.buffer is region.buffer]
@@ -190,6 +197,28 @@ def check_regions(context: Context, block: Block) -> None:
                 about=(block, region.buffer, verb),
                 given=f"it {verb} {region!r}, and states {_list(covers)}",
                 try_=f"T.{verb}({region!r}), or no T.{verb} at all: it is then derived",
+            )
+
+
+def _is_external(context: Context, access: Access) -> bool:
+    stmt = access.stmt
+    return isinstance(stmt, Invoke) and stmt.callee not in context.module.functions
+
+
+def _check_passed(context: Context, block: Block, accesses: list[Access]) -> None:
+    """Regions passed to external functions are among those that the block reads or writes."""
+    if block.reads is None or block.writes is None:
+        return
+    for region in cover(accesses, context.analyzer).writes:
+        covers = [r for r in (*block.reads, *block.writes) if r.buffer is region.buffer]
+        if not any(_covers(context, stated, region) for stated in covers):
+            context.report(
+                RegionError,
+                f"block {block.name!r} passes more of {region.buffer.name!r} than it states",
+                about=(block, region.buffer, "passes"),
+                given=f"it passes {region!r}, and states {_list(covers)}",
+                because="an external function does what the block around it says",
+                try_=f"T.reads({region!r}), T.writes({region!r}), or both",
             )
 
 
