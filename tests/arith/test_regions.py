@@ -215,10 +215,17 @@ def test_of_a_block_statement_the_iterators_are_bound():
 def test_guards_of_lazy_expressions():
     value = select((as_expr(0) <= i) & (i < n), B[i], 0.0) + B[j]
     found = dict(guarded_loads((value,)))
-    assert found[B[i]] == ((as_expr(0) <= i) & (i < n),)
+    assert found[B[i]] == (as_expr(0) <= i, i < n)
     assert found[B[j]] == ()
     shared = select(i < n, B[i], select(j < n, B[i], B[j]))
     assert dict(guarded_loads((shared,)))[B[i]] == ()
+
+
+def test_guards_leave_out_only_what_loads():
+    value = select((i < n) & (B[j] < 1.0), B[i], select((n <= i) | (B[j] < 2.0), 0.0, B[i + 1]))
+    found = dict(guarded_loads((value,)))
+    assert found[B[i]] == (i < n,)
+    assert found[B[i + 1]] == (~(n <= i),)
 
 
 def test_guards_of_statements():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from tensorsmith.ir.buffer import Buffer, Region
@@ -75,7 +76,8 @@ class _Place:
     writes: bool = True
 
     def guarded(self, condition: Expr) -> _Place:
-        guards = _with_guard(self.guards, condition)
+        loaded = _loaded(postorder(condition))
+        guards = _with_guard(self.guards, condition, holds=True, loaded=loaded)
         return _Place(guards, self.loops, self.reads, self.writes)
 
 
@@ -223,12 +225,38 @@ def _first_point(block: Block) -> Guards:
     return tuple(equal(it.var, it.start) for it in block.iters if it.kind is IterKind.REDUCE)
 
 
-def _with_guard(guards: Guards, condition: Expr) -> Guards:
-    if type(condition) is Const or condition in guards or len(guards) >= MOST_GUARDS:
+def _with_guard(guards: Guards, condition: Expr, *, holds: bool, loaded: set[Expr]) -> Guards:
+    """`guards` and those parts of `condition`, which holds or does not, that are free of loads."""
+    if len(guards) >= MOST_GUARDS:
         return guards
-    if any(type(e) is Load for e in postorder(condition)):
-        return guards
-    return (*guards, condition)
+    parts = list(islice(_parts(condition, holds=holds), MOST_GUARDS))
+    for part, positive in reversed(parts):
+        if type(part) is not Const and part not in loaded and len(guards) < MOST_GUARDS:
+            guard = part if positive else Not(part)
+            guards = guards if guard in guards else (*guards, guard)
+    return guards
+
+
+def _parts(condition: Expr, *, holds: bool) -> Iterator[tuple[Expr, bool]]:
+    """What holds (True) or does not (False) where `condition` does, the last part first."""
+    stack = [(condition, holds)]
+    while stack:
+        e, positive = stack.pop()
+        if type(e) is Not:
+            stack.append((e.args[0], not positive))
+        elif type(e) is (And if positive else Or):
+            stack.extend((a, positive) for a in e.args)
+        else:
+            yield e, positive
+
+
+def _loaded(order: Iterable[Expr]) -> set[Expr]:
+    """Those of the nodes, given in postorder, that are loads or have one below them."""
+    loaded: set[Expr] = set()
+    for e in order:
+        if type(e) is Load or any(a in loaded for a in e.args):
+            loaded.add(e)
+    return loaded
 
 
 def guarded_loads(roots: tuple[Expr, ...]) -> Iterator[tuple[Load, Guards]]:
@@ -238,26 +266,31 @@ def guarded_loads(roots: tuple[Expr, ...]) -> Iterator[tuple[Load, Guards]]:
     conditions common to all of them.
     """
     order = list(postorder(*roots))
-    if not any(type(e) is Load for e in order):
-        return
+    loaded = _loaded(order)
     guards: dict[Expr, Guards] = dict.fromkeys(roots, ())
     for e in reversed(order):
+        if e not in loaded:
+            continue
         own = guards[e]
         for arg, condition in zip(e.args, _conditions(e), strict=True):
-            reached = own if condition is None else _with_guard(own, condition)
+            if arg not in loaded:
+                continue
+            reached = own
+            if condition is not None:
+                reached = _with_guard(own, condition[0], holds=condition[1], loaded=loaded)
             known = guards.get(arg)
             guards[arg] = reached if known is None else _common_prefix(known, reached)
     yield from ((e, guards[e]) for e in order if type(e) is Load)
 
 
-def _conditions(e: Expr) -> tuple[Expr | None, ...]:
-    """For each operand of `e` under which condition it is evaluated."""
+def _conditions(e: Expr) -> tuple[tuple[Expr, bool] | None, ...]:
+    """For each operand of `e`, what holds (True) or does not (False) where it is evaluated."""
     if type(e) is Select:
-        return None, e.condition, Not(e.condition)
+        return None, (e.condition, True), (e.condition, False)
     if type(e) is And:
-        return None, e.a
+        return None, (e.a, True)
     if type(e) is Or:
-        return None, Not(e.a)
+        return None, (e.a, False)
     return (None,) * len(e.args)
 
 
