@@ -23,6 +23,7 @@ from tensorsmith.ir.term_text import (
     buffer_exprs,
     buffer_text,
     facts_text,
+    region_text,
     string_text,
 )
 
@@ -39,10 +40,7 @@ def print_expr(e: Expr) -> str:
 def print_region(region: Region) -> str:
     """`region` on one line, as ``A[i, 0:128]``."""
     names = Names()
-    parts = []
-    for start, extent in region.ranges:
-        parts.append(f"{shortened(names, start)}:+{shortened(names, extent)}")
-    return f"{names.of(region.buffer)}[{', '.join(parts) or '()'}]"
+    return region_text(names, region, lambda e: shortened(names, e))
 
 
 def print_stmt(stmt: Stmt) -> str:

@@ -183,7 +183,7 @@ class StmtPrinter:
             return texts.of(arg)
         if is_whole(arg):
             return self.names.of(arg.buffer)
-        return region_text(self.names, arg, texts, points=False)
+        return region_text(self.names, arg, texts.of, points=False)
 
     # Control flow
 
@@ -277,7 +277,7 @@ class StmtPrinter:
         if regions is None:
             return
         texts = self.texts(*(e for region in regions for e in region_exprs(region)))
-        parts = (region_text(self.names, region, texts) for region in regions)
+        parts = (region_text(self.names, region, texts.of) for region in regions)
         self.emit(f"T.{function}({', '.join(parts)})")
 
 

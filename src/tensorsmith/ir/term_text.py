@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from tensorsmith.ir.buffer import GLOBAL, Buffer, IndexMap, Region
@@ -130,10 +130,12 @@ def region_exprs(region: Region, *, points: bool = True) -> tuple[Expr, ...]:
     return tuple(e for pair in bounds for e in pair if e is not None)
 
 
-def region_text(names: Names, region: Region, texts: Texts, *, points: bool = True) -> str:
+def region_text(
+    names: Names, region: Region, text_of: Callable[[Expr], str], *, points: bool = True
+) -> str:
     """``A[i, 0:128]``. Where `points` is false, an extent of 1 is written as a slice too."""
     parts = []
     for start, extent in region.ranges:
         low, high = _bounds(start, extent, points=points)
-        parts.append(texts.of(low) if high is None else f"{texts.of(low)}:{texts.of(high)}")
+        parts.append(text_of(low) if high is None else f"{text_of(low)}:{text_of(high)}")
     return f"{names.of(region.buffer)}[{', '.join(parts) or '()'}]"
