@@ -72,7 +72,7 @@ def check_layout(layout: IndexMap, shape: list[int]) -> None:
 
 
 @given(layouts())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_layouts_are_inverted_with_their_padding(case):
     check_layout(*case)
 

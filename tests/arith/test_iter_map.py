@@ -113,6 +113,33 @@ def test_loops_of_one_iteration_have_their_start():
     assert inverse(found, [k]) == {i: k, j: as_expr(7)}
 
 
+SIMPLIFIED = [
+    ("window", lambda: [(i * 16 + j) // 56, (i * 16 + j) % 56], ranges(i=196, j=16)),
+    ("odd tile", lambda: [(i * 7 + j) // 6, (i * 7 + j) % 6], ranges(i=6, j=7)),
+    ("equal extents", lambda: [(i * 6 + j) // 4, (i * 6 + j) % 4], ranges(i=6, j=6)),
+    ("equal extents, swapped", lambda: [(j * 6 + i) // 4, (j * 6 + i) % 4], ranges(i=6, j=6)),
+    ("mirrored", lambda: [(23 - i * 6 - j) // 4, (23 - i * 6 - j) % 4], ranges(i=4, j=6)),
+    ("three", lambda: [(i * 35 + j * 7 + k) // 6, (i * 35 + j * 7 + k) % 6], ranges(i=6, j=5, k=7)),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "domain"), [c[1:] for c in SIMPLIFIED], ids=[c[0] for c in SIMPLIFIED]
+)
+def test_bijections_are_detected_after_simplification(make, domain):
+    """A simplifier drops from a numerator what the divisor divides: scales are to be recovered."""
+    analyzer = Analyzer()
+    for var, (start, extent) in domain.items():
+        analyzer.bind(var, start, extent)
+    bindings = [analyzer.simplify(b) for b in make()]
+    found = detect_iter_map(bindings, domain)
+    a, b = Var("a"), Var("b")
+    points = _points(domain, TRUE, {})
+    at = {o: evaluate(e, points) for o, e in zip((a, b), bindings, strict=True)}
+    for var, value in inverse(found, [a, b]).items():
+        assert np.array_equal(evaluate(value, at), points[var])
+
+
 def test_facts_of_the_analyzer_count():
     free = Var("free")
     analyzer = Analyzer()

@@ -113,7 +113,7 @@ def _check_box(case: Case, found, images) -> None:
 
 
 @given(chains())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_chains_of_splits_and_fusions_are_bijections(case: Case) -> None:
     check_bijection(case)
 
@@ -149,7 +149,7 @@ def check_padded(case: Case) -> None:
 
 
 @given(chains(exact=False))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_padding_of_imperfect_chains(case: Case) -> None:
     check_padded(case)
 
@@ -218,7 +218,7 @@ def check_soundness(case: Case) -> None:
 
 
 @given(garbage())
-@settings(max_examples=500)
+@settings(max_examples=250)
 def test_what_is_accepted_is_right(case: Case) -> None:
     check_soundness(case)
 
@@ -252,7 +252,7 @@ def check_division(case: Case, inner: set[Var]) -> None:
 
 
 @given(chains(), st.data())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_divided_bindings_add_up(case: Case, data) -> None:
     check_division(case, data.draw(st.sets(st.sampled_from(list(case.ranges)))))
 
@@ -265,7 +265,7 @@ def test_divided_bindings_add_up_many(case: Case, data) -> None:
 
 
 @given(chains())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_a_simplified_chain_is_accepted_or_refused_but_never_wrong(case: Case) -> None:
     analyzer = Analyzer()
     for v, (start, extent) in case.exprs.items():

@@ -60,8 +60,14 @@ class IterAlgebra(Fusion):
     The ranges must be bound on the analyzer.
     """
 
-    def __init__(self, ranges: Mapping[Var, tuple[Expr, Expr]], analyzer: Analyzer) -> None:
-        super().__init__(analyzer)
+    def __init__(
+        self,
+        ranges: Mapping[Var, tuple[Expr, Expr]],
+        analyzer: Analyzer,
+        *,
+        backward: bool = False,
+    ) -> None:
+        super().__init__(analyzer, backward=backward)
         self.constraints: list[Constraint] = []
         self._count = 0
         self._fused_marks: dict[object, IterMark] = {}
@@ -172,7 +178,14 @@ class IterAlgebra(Fusion):
         key = (a.key, by)
         found = self._quotients.get(key)
         if found is None:
-            found = self._aligned(a, by) or self._peeled(a, by, e) or self._straddling(a, by, e)
+            found = self._aligned(a, by) or self._peeled(a, by, e)
+            found = found or self._straddling(a, by) or self._completed(a, by)
+            if found is None:
+                raise ArithError(
+                    f"{e!r} is not quasi-affine in the loop variables",
+                    because="what is divided is not one fused iterator: its terms overlap or have"
+                    " gaps",
+                )
             self._quotients[key] = found
         return found
 
@@ -202,15 +215,10 @@ class IterAlgebra(Fusion):
 
     def _cut(self, s: IterSplit, by: Expr) -> tuple[IterSplit, ...]:
         """The split cut in two digits where its value reaches `by`, if that is without a rest."""
-        if self.holds(s.scale < 0):
-            return (s,)  # counts downwards: cutting would change the base
-        if (
-            self.divides(by, s.scale)
-            or not self.holds(s.scale > 0)
-            or not self.divides(s.scale, by)
-        ):
+        step = self.simplify(-s.scale) if self.holds(s.scale < 0) else s.scale
+        if not self.holds(step > 0) or self.divides(by, step) or not self.divides(step, by):
             return (s,)
-        at = self.simplify(by // s.scale)
+        at = self.simplify(by // step)
         if self.holds(s.extent <= at) or not self.divides(at, s.extent):
             return (s,)
         return self._halves(s, at)
@@ -254,14 +262,11 @@ class IterAlgebra(Fusion):
             return known.residue
         return gcd(known.modulus, known.residue)
 
-    def _straddling(self, a: IterSum, by: Expr, e: Expr) -> Quotient:
+    def _straddling(self, a: IterSum, by: Expr) -> Quotient | None:
         """The division of a fused sum by what does not divide its digits: through a new mark."""
         fused = self.fuse(a)
         if fused is None or not is_one(fused.unit):
-            raise ArithError(
-                f"{e!r} is not quasi-affine in the loop variables",
-                because="what is divided is not one fused iterator: its terms overlap or have gaps",
-            )
+            return None
         first = self.simplify(fused.low % by)
         if is_zero(first) and len(a.splits) == 1 and self._is_upper(a.splits[0], fused):
             split = a.splits[0]
@@ -271,6 +276,23 @@ class IterAlgebra(Fusion):
         low, high = self._halves(split, by)
         quotient = self.make_sum((high.scaled(ONE),), fused.low // by)
         return quotient, self.make_sum((low,), ZERO)
+
+    def _completed(self, a: IterSum, by: Expr) -> Quotient | None:
+        """The division of a sum that is fused but for multiples of `by` in its scales.
+
+        A simplifier makes ``i + (i + j) // 6`` of ``(i * 7 + j) // 6``; this is the way back.
+        """
+        whole, excess = self._absorb_modulo(a, by)
+        scales = self.complete(whole.splits, by)
+        if scales is None:
+            return None
+        splits = [s.scaled(scale) for s, scale in zip(whole.splits, scales, strict=True)]
+        for s, scale in zip(whole.splits, scales, strict=True):
+            excess.append(s.scaled(self.simplify((s.scale - scale) // by)))
+        found = self._straddling(self.make_sum(splits, whole.base), by)
+        if found is None:
+            return None
+        return self.add(found[0], self.make_sum(excess, ZERO)), found[1]
 
     def _is_upper(self, s: IterSplit, fused: Fused) -> bool:
         """Whether `s` is the uppermost digit of its mark, counting upwards."""
@@ -312,25 +334,43 @@ class IterAlgebra(Fusion):
     def absorb(self, a: IterSum) -> IterSum:
         """`a` with every group of digits that a predicate ties replaced by their common mark."""
         for constraint in self.constraints:
-            a = self._absorb(a, constraint)
+            absorbed = self._absorb(a, constraint, None)
+            a = a if absorbed is None else absorbed[0]
         return a
 
-    def _absorb(self, a: IterSum, constraint: Constraint) -> IterSum:
+    def _absorb_modulo(self, a: IterSum, by: Expr) -> tuple[IterSum, list[IterSplit]]:
+        """As `absorb`, but for multiples of `by`: a sum and a quotient that make up `a`."""
+        excess: list[IterSplit] = []
+        for constraint in self.constraints:
+            absorbed = self._absorb(a, constraint, by)
+            if absorbed is not None:
+                a = absorbed[0]
+                excess += absorbed[1]
+        return a, excess
+
+    def _absorb(
+        self, a: IterSum, constraint: Constraint, by: Expr | None
+    ) -> tuple[IterSum, list[IterSplit]] | None:
+        """The sum with the constraint's digits replaced, and the digits in excess over `by`."""
         assert isinstance(constraint.mark.source, Fused)
         source = constraint.mark.source
         present = {s.digit: s.scale for s in a.splits}
-        scales = [present.get(s.digit) for s in source.digits]
-        if not scales or scales[0] is None:
-            return a
-        factor = self.simplify(-scales[0]) if source.descending[0] else scales[0]
-        for scale, s in zip(scales, source.digits, strict=True):
-            if scale is None or not self.equal(scale, s.scale * factor):
-                return a
-        tied = {s.digit for s in source.digits}
-        rest = [s for s in a.splits if s.digit not in tied]
+        factor = present.get(source.digits[0].digit)
+        if factor is None:
+            return None
+        factor = self.simplify(-factor) if source.descending[0] else factor
+        excess = []
+        for s in source.digits:
+            surplus = self.simplify(present.pop(s.digit, ZERO) - s.scale * factor)
+            if is_zero(surplus):
+                continue
+            if by is None or not self.divides(by, surplus):
+                return None
+            excess.append(s.scaled(self.simplify(surplus // by)))
+        rest = [s for s in a.splits if s.digit in present]
         whole = IterSplit(constraint.mark, ONE, constraint.mark.extent, factor)
-        # value of the mark = sum of the tied splits + shift
+        # The value of the mark is the sum of the tied splits plus this shift.
         shift = source.low
         for s, descending in zip(source.digits, source.descending, strict=True):
             shift = shift - s.scale * (s.extent - 1) if descending else shift
-        return self.make_sum((*rest, whole), a.base - shift * factor)
+        return self.make_sum((*rest, whole), a.base - shift * factor), excess

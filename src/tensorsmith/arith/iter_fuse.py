@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tensorsmith.arith.analyzer import Analyzer
 from tensorsmith.arith.iter_sum import ONE, Fused, IterSplit, IterSum, is_one, is_zero
 from tensorsmith.ir.expr import Const, Expr, equal
 
+MOST_COMPLETED: Final = 5
+
 
 class Fusion:
-    """What an analyzer knows, and the fused sums that follow."""
+    """What an analyzer knows, and the fused sums that follow.
 
-    def __init__(self, analyzer: Analyzer) -> None:
+    backward: which of several ways `complete` takes, the first or the last.
+    """
+
+    def __init__(self, analyzer: Analyzer, *, backward: bool = False) -> None:
         self.analyzer = analyzer
+        self.backward = backward
+        self.has_completed = False
 
     def simplify(self, e: Expr) -> Expr:
         """The canonical form of `e`."""
@@ -81,3 +89,33 @@ class Fusion:
             if len(order) == len(splits):
                 return order
         return None if splits else []
+
+    def complete(self, splits: Sequence[IterSplit], by: Expr) -> list[Expr] | None:
+        """Scales, equal to those of `splits` modulo `by`, that make them digits of one number.
+
+        None if there are none, or if there are more than `MOST_COMPLETED` splits, since all their
+        orders would be tried.
+        """
+        if len(splits) > MOST_COMPLETED:
+            return None
+        self.has_completed = True
+        scales: list[Expr | None] = [None] * len(splits)
+        return self._complete(splits, by, scales, ONE)
+
+    def _complete(
+        self, splits: Sequence[IterSplit], by: Expr, scales: list[Expr | None], step: Expr
+    ) -> list[Expr] | None:
+        """`scales` with those that are None filled in, from the least up, which is `step`."""
+        if None not in scales:
+            return [s for s in scales if s is not None]
+        for at in sorted(range(len(splits)), reverse=self.backward):
+            if scales[at] is not None:
+                continue
+            s = splits[at]
+            for scale in (step, self.simplify(-step)):
+                if self.divides(by, s.scale - scale):
+                    chosen = [*scales[:at], scale, *scales[at + 1 :]]
+                    above = self.simplify(step * s.extent)
+                    if (found := self._complete(splits, by, chosen, above)) is not None:
+                        return found
+        return None

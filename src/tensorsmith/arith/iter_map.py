@@ -111,30 +111,42 @@ def detect(
     with analyzer.scope():
         for var, (start, extent) in ranges.items():
             analyzer.bind(var, start, extent)
-        try:
-            return _Detection(ranges, predicate, level, analyzer).run(bindings)
-        except ArithError as error:
-            simple = [analyzer.simplify(b) for b in bindings]
-            if all(a is b for a, b in zip(simple, bindings, strict=True)):
-                raise
-            try:
-                return _Detection(ranges, predicate, level, analyzer).run(simple)
-            except ArithError:
-                raise error from None
+        simple = tuple(analyzer.simplify(b) for b in bindings)
+        reason: ArithError | None = None
+        for written in dict.fromkeys((tuple(bindings), simple)):
+            for backward in (False, True):
+                detection = _Detection(ranges, predicate, level, analyzer, backward=backward)
+                try:
+                    return detection.run(written, bindings)
+                except ArithError as error:
+                    reason = reason or error
+                if not detection.algebra.has_completed:
+                    break  # the other direction makes a difference there only
+        assert reason is not None
+        raise reason
 
 
 class _Detection:
     """One attempt. The expressions are taken as they are written."""
 
-    def __init__(self, ranges: Ranges, predicate: Expr, level: Level, analyzer: Analyzer) -> None:
+    def __init__(
+        self,
+        ranges: Ranges,
+        predicate: Expr,
+        level: Level,
+        analyzer: Analyzer,
+        *,
+        backward: bool,
+    ) -> None:
         self.ranges = ranges
         self.level = level
-        self.algebra = IterAlgebra(ranges, analyzer)
+        self.algebra = IterAlgebra(ranges, analyzer, backward=backward)
         self.predicate = predicate
         self._constrain(predicate)
 
-    def run(self, bindings: Sequence[Expr]) -> IterMap:
-        fused = tuple(self._fused(b) for b in bindings)
+    def run(self, written: Sequence[Expr], bindings: Sequence[Expr]) -> IterMap:
+        """The map of `bindings`, of which `written` is some way to write them."""
+        fused = tuple(self._fused(b) for b in written)
         fixed = [c.mark for c in self.algebra.constraints if is_one(c.mark.extent)]
         uses = _uses(fused, fixed)
         loose = _extents_not_one(self.algebra.marks)
@@ -199,10 +211,11 @@ class _Detection:
             because="a predicate must be comparisons (<, <=) of sums of loop variables that are"
             " digits of one number, such as i * 4 + j < n",
         )
-        if not isinstance(part, (Lt, Le)):
+        bound = part if isinstance(part, (Lt, Le)) else algebra.simplify(part)
+        if not isinstance(bound, (Lt, Le)):
             raise refused
-        a, b = part.args
-        gap = algebra.sum_of(a - b if isinstance(part, Lt) else a - b - 1)  # gap < 0
+        a, b = bound.args
+        gap = algebra.sum_of(a - b if isinstance(bound, Lt) else a - b - 1)  # gap < 0
         gap = algebra.absorb(gap)
         fused = algebra.fuse(gap) if gap.splits else None
         if fused is None:
