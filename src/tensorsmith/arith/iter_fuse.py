@@ -112,7 +112,9 @@ class Fusion:
             if scales[at] is not None:
                 continue
             s = splits[at]
-            for scale in (step, self.simplify(-step)):
+            down = self.simplify(-step)
+            # What drops multiples rounds towards zero, which keeps the sign.
+            for scale in (down, step) if self.holds(s.scale < 0) else (step, down):
                 if self.divides(by, s.scale - scale):
                     chosen = [*scales[:at], scale, *scales[at + 1 :]]
                     above = self.simplify(step * s.extent)
