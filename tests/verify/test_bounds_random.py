@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from hypothesis import assume
 from hypothesis import strategies as st
+
 from strategies import Scope, conditions, evaluate_expr, index_exprs, scopes, values_in
 from strategies.cases import fast_and_slow
-from verify.programs import ZERO, program
-
 from tensorsmith import ir
 from tensorsmith.verify import problems
 from tensorsmith.verify.errors import BoundsError
+from verify.programs import ZERO, program
 
 
 def _nest(scope: Scope, body: ir.Stmt) -> ir.Stmt:

@@ -2,9 +2,9 @@
 
 Two terms are equal when one becomes the other by renaming what it defines: parameters, dimensions,
 loop variables, iterators, bindings, allocations, inputs of index maps. Names (also of blocks and of
-a program by itself), spans, and the nesting of sequences do not count. Facts about variables, dtypes,
-scopes, attributes, messages and the names of a module's functions do; the order of functions and
-attributes does not.
+a program by itself), spans, and the nesting of sequences do not count. Facts about variables,
+dtypes, scopes, attributes, messages and the names of a module's functions do; the order of
+functions and attributes does not.
 
 A program is closed, so its dimensions correspond by position. What is free in a bare expression or
 statement means something outside of it, and corresponds to itself only, unless `map_free_vars`.
@@ -448,7 +448,8 @@ class _Matcher:
         for key in sorted({*left, *right}):
             inner = _Path(f"[{key!r}]", path, left.get(key), right.get(key))
             if key not in left or key not in right:
-                raise _different(f"{key!r} is on one side only", left, right, inner)
+                what = f"{key!r} is on one side only"
+                raise _different(what, left.get(key), right.get(key), inner)
             a, b = left[key], right[key]
             if not isinstance(a, TensorProgram):
                 items.append((a, b, inner))

@@ -10,7 +10,7 @@ from tensorsmith.errors import ArithError
 from tensorsmith.ir.buffer import Region
 from tensorsmith.ir.expr import And, Eq, Expr, Var, free_vars
 from tensorsmith.ir.stmt import TRUE, Block, Invoke, Iter, IterKind
-from tensorsmith.verify.context import Context, Fact, Range, is_index
+from tensorsmith.verify.context import Context, Fact, Range, is_index, stop_of
 from tensorsmith.verify.errors import BindingError, RegionError
 
 Ranges = dict[Var, tuple[Expr, Expr]]
@@ -166,7 +166,8 @@ def _check_inside(context: Context, block: Block, it: Iter) -> None:
                 f"the binding of the iterator {it.var.name!r} of block {block.name!r} may leave its"
                 " range",
                 about=it,
-                given=f"{it.binding!r}, and the range is {it.start!r} to {it.start + it.extent!r}",
+                given=f"{it.binding!r}, and the range is {it.start!r} to"
+                f" {stop_of(it.start, it.extent)!r}",
                 try_="a range for the iterator that holds all values of its binding",
             )
             return

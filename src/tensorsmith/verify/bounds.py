@@ -10,7 +10,7 @@ from tensorsmith.ir.buffer import Buffer, Region
 from tensorsmith.ir.expr import Const, Expr, const
 from tensorsmith.ir.stmt import ZERO
 from tensorsmith.verify.buffers import range_text
-from tensorsmith.verify.context import Context, is_index
+from tensorsmith.verify.context import Context, is_index, stop_of
 from tensorsmith.verify.errors import BoundsError
 
 _ONE: Final = const(1)
@@ -75,9 +75,8 @@ def _report(
     start, extent, size = ranges
     subject = f"index {axis} of {buffer.name!r}, {start!r}"
     if extent is not _ONE:
-        subject = (
-            f"the range of dimension {axis} of {buffer.name!r}, {start!r} to {start + extent!r}"
-        )
+        stop = stop_of(start, extent)
+        subject = f"the range of dimension {axis} of {buffer.name!r}, {start!r} to {stop!r}"
     limit = "0" if end == "below" else repr(size)
     position = {
         ("below", True): "is less than 0",

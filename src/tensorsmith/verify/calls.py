@@ -24,7 +24,7 @@ MOST_NESTED: Final = 80
 
 
 def check_name(context: Context) -> None:
-    """The program's name is an identifier, so that it can be printed."""
+    """The program's name is an identifier, by which scripts can call it."""
     name = context.program.name
     if not name.isidentifier() or keyword.iskeyword(name):
         context.report(
@@ -58,9 +58,11 @@ def check_call(context: Context, stmt: Invoke) -> None:
     if callee is None:
         return
     if len(stmt.args) != len(callee.params):
+        count = len(callee.params)
+        arguments = "1 argument" if count == 1 else f"{count} arguments"
         context.report(
             SignatureError,
-            f"{stmt.callee!r} takes {len(callee.params)} arguments, not {len(stmt.args)}",
+            f"{stmt.callee!r} takes {arguments}, not {len(stmt.args)}",
             given=f"its parameters are {', '.join(p.name for p in callee.params) or 'none'}",
         )
         return

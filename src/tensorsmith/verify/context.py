@@ -12,12 +12,18 @@ from tensorsmith.arith import Analyzer, conjuncts
 from tensorsmith.errors import ArithError, Span
 from tensorsmith.ir.buffer import Buffer, Region
 from tensorsmith.ir.dtype import Kind
-from tensorsmith.ir.expr import Expr, Load, Var, postorder, substitute
+from tensorsmith.ir.expr import Const, Expr, Load, Var, const, postorder, substitute
 from tensorsmith.ir.module import IRModule, TensorProgram
-from tensorsmith.ir.stmt import Block, For, If, Invoke, Seq, Stmt, Store, While
+from tensorsmith.ir.stmt import ZERO, Block, For, If, Invoke, Seq, Stmt, Store, While
 from tensorsmith.verify.errors import VerifyError
 
 Symbol: TypeAlias = Var | Buffer
+
+
+MOST_CONJUNCTS: Final = 64
+MOST_FACTS: Final = 400
+"""Conditions beyond these, of one conjunction and at one place, are not used: each fact makes all
+proofs slower."""
 
 
 class Role(enum.Enum):
@@ -146,11 +152,10 @@ class Context:
 
     def bind_value(self, var: Var, value: Expr) -> None:
         """Let `var` be `value` from here on."""
-        value = self.resolve(value)
         if self.depends_on_data(value):
             self.data_dependent.add(var)
-        if self.is_stable(value):
-            self.values = {**self.values, var: value}
+        if value.dtype.flag & (Kind.INTEGER | Kind.BOOL) and self.is_stable(value):
+            self.values = {**self.values, var: self.resolve(value)}
 
     def bind_range(self, var: Var, start: Expr, extent: Expr) -> None:
         """Let `var` range over ``start <= var < start + extent``, if that can be at all."""
@@ -168,8 +173,8 @@ class Context:
 
     def assume(self, condition: Expr) -> None:
         """Let `condition` hold from here on; what follows is unreachable if it cannot."""
-        for part in conjuncts(self.resolve(condition)):
-            if self.is_stable(part):
+        for part in conjuncts(self.resolve(condition))[:MOST_CONJUNCTS]:
+            if self.is_stable(part) and len(self.facts) < MOST_FACTS:
                 try:
                     self.analyzer.assume(part)
                 except ArithError:
@@ -198,6 +203,13 @@ class Context:
     def is_stable(self, e: Expr) -> bool:
         """Whether `e` reads nothing that the program may write: then it stays what it is."""
         return not any(type(n) is Load and n.buffer in self.mutable for n in postorder(e))
+
+
+def stop_of(start: Expr, extent: Expr) -> Expr:
+    """``start + extent``, as people write it."""
+    if isinstance(start, Const) and isinstance(extent, Const):
+        return const(int(start.value) + int(extent.value))
+    return extent if start is ZERO else start + extent
 
 
 def is_index(e: Expr) -> bool:

@@ -176,4 +176,4 @@ class NestingError(VerifyError, RecursionError):
 
 
 class FunctionNameError(VerifyError):
-    """The name of a program is not a Python identifier, and it could not be printed and parsed."""
+    """The name of a program is not a Python identifier, which scripts and other programs call."""

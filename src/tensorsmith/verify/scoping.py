@@ -58,7 +58,9 @@ def check_symbol(context: Context, symbol: Symbol) -> None:
             " from around it",
             about=(symbol, tuple(context.block_names)),
             because="the loops around a block may change; it sees of them what its iterators say",
-            try_=f"an iterator bound to it: v{symbol.name} = T.spatial(extent, {symbol.name})",
+            try_="a binding of it inside of the block"
+            if definition.role is Role.BINDING
+            else f"an iterator bound to it: v{symbol.name} = T.spatial(extent, {symbol.name})",
         )
 
 
