@@ -65,7 +65,7 @@ def _check_shapes(
     analyzer = Analyzer()
     bindings: dict[Expr, Expr] = dict(values.items())
     for wanted, given, parameter in shapes:
-        bound = substitute(wanted, bindings)
+        bound = analyzer.simplify(substitute(wanted, bindings))
         if bound is not given and analyzer.prove(equal(bound, given)) is not True:
             raise ShapeError(
                 f"the parameter {parameter.name!r} of the program {program.name!r} has the extent"

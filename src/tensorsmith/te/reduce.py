@@ -175,11 +175,17 @@ class Reducer:
             return kind(self, exprs, _as_axes(axis), condition)
 
     def identities(self, values: Values) -> Values:
-        """The identity for values of these types."""
+        """The identity for values of these types. Raises DTypeError if it has another type."""
         found = []
         for value, identity in zip(values, self.identity, strict=True):
             made = identity(value.dtype) if callable(identity) else identity
-            found.append(as_expr(made, value.dtype))
+            expr = as_expr(made, value.dtype)
+            if expr.dtype is not value.dtype:
+                raise DTypeError(
+                    f"{self.name} combines values of type {expr.dtype}, not {value.dtype}",
+                    given=f"{value!r}: {value.dtype}",
+                )
+            found.append(expr)
         return tuple(found)
 
     def combined(self, a: Values, b: Values) -> Values:
