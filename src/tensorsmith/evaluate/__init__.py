@@ -1,5 +1,7 @@
 """Truth: one evaluator of programs over many domains of values."""
 
+from tensorsmith.evaluate.cost import Cost, Traffic, cost
+from tensorsmith.evaluate.cost_domain import CostDomain
 from tensorsmith.evaluate.domain import Body, Domain
 from tensorsmith.evaluate.equivalence import equivalent
 from tensorsmith.evaluate.float_ranges import FloatRange
@@ -11,13 +13,17 @@ from tensorsmith.evaluate.walker import Walker, evaluate
 
 __all__ = [
     "Body",
+    "Cost",
+    "CostDomain",
     "Domain",
     "FloatRange",
     "IntervalDomain",
     "Memory",
     "NumPyDomain",
     "PrimeFieldDomain",
+    "Traffic",
     "Walker",
+    "cost",
     "equivalent",
     "evaluate",
     "interpret",

@@ -117,7 +117,8 @@ def int_to_int(x: Value, dtype: DType) -> Value:
 
 def choose(condition: Value, a: Value, b: Value) -> Value:
     """`a` where the condition holds and `b` elsewhere; a scalar if all of them are."""
-    return np.where(condition, a, b)[()]
+    chosen: Value = np.where(condition, a, b)
+    return chosen[()]
 
 
 def as_index(x: Value) -> Value:
