@@ -1,12 +1,14 @@
-"""Programs for the verifier's tests, built from the classes: also those that no script can say."""
+"""Programs for the verifier's tests: from scripts, and from the classes what no script can say."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tensorsmith import ir
 from tensorsmith.errors import Source, Span
 from tensorsmith.ir.stmt import LoopKind
+from tensorsmith.script import parse_module
 from tensorsmith.verify import VerifyError, problems
 
 ZERO = ir.const(0.0, "float32")
@@ -60,3 +62,22 @@ def only_problem(x: ir.TensorProgram | ir.IRModule, error: type[VerifyError]) ->
     found = problems(x)
     assert [type(p) for p in found] == [error], [str(p) for p in found]
     return str(found[0])
+
+
+HEADER = "from tensorsmith import script as T\n\n\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A script, and the text of the one error that it gives."""
+
+    error: type[VerifyError]
+    script: str
+    text: str
+
+
+def check_case(case: Case) -> None:
+    """The script gives the error with its text, and no other."""
+    found = problems(parse_module(HEADER + case.script, "f.py"))
+    assert [type(p) for p in found] == [case.error]
+    assert str(found[0]) == case.text
