@@ -306,7 +306,8 @@ the parameter 'Y' of the program 'halve' has the extent even // 2 where 3 is giv
         lambda: te.extern(halve, [te.placeholder((n,), "int32", "C")], ((n // 2,), "int32")),
         ShapeError,
         """\
-n % 2 == 0 does not follow from what is known, and the dimension 'even' of the program 'halve' needs it
+n % 2 == 0 does not follow from what is known, and the dimension 'even' of the program 'halve' \
+needs it
   try: a dimension with this fact: script.dim(name, min=, max=, multiple_of=)""",
     ),
     "a region for a program": (

@@ -18,8 +18,8 @@ def is_seen(query, key):
     return key <= query
 
 
-def make_attention(causal):
-    """Attention in both forms. Softmax is written out once more in the script form."""
+def attention_script(causal):
+    """Softmax is written out once more in this form."""
 
     @T.program
     def attention(
@@ -67,6 +67,10 @@ def make_attention(causal):
                 weight = T.exp(score[vh, vi, vj] - largest[vh, vi]) / total[vh, vi]
                 Y[vh, vi, vk] += weight * V[vh, vj, vk]
 
+    return attention
+
+
+def attention_te(causal):
     Q = te.placeholder((b, n, d), name="Q")
     K, V = te.placeholder((b, m, d), name="K"), te.placeholder((b, m, d), name="V")
     scale = te.var("scale", "float32")
@@ -79,7 +83,7 @@ def make_attention(causal):
 
     weight = softmax_of(te.compute((b, n, m), scaled, "score"))
     Y = te.compute((b, n, d), lambda h, i, k: te.sum(weight[h, i, j] * V[h, j, k], axis=j), "Y")
-    return attention, te.program([Q, K, V, scale], Y, "attention")
+    return te.program([Q, K, V, scale], Y, "attention")
 
 
 def reference(q, k, v, scale, causal):
@@ -110,11 +114,10 @@ def inputs(rng, s):
 
 
 def attention_kernel(name, causal):
-    script, expressions = make_attention(causal)
     return Kernel(
         name,
-        script,
-        expressions,
+        attention_script(causal),
+        attention_te(causal),
         {"b": (0, 1, 2), "n": (1, 5), "m": (1, 7), "d": (1, 4)},
         inputs,
         lambda q, k, v, scale: reference(q, k, v, scale, causal),
