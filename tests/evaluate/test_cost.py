@@ -47,7 +47,7 @@ def same(found: Expr, expected: Expr | int) -> bool:
     return simplify(found) is simplify(found * 0 + expected)
 
 
-def matmul(type_: str = "float32", split: bool = False) -> TensorProgram:
+def matmul(type_: str = "float32", *, split: bool = False) -> TensorProgram:
     a, b, c = Buffer("A", (n, k), type_), Buffer("B", (k, m), type_), Buffer("C", (n, m), type_)
     vi, vj, vk, outer, inner = (Var(v) for v in ("vi", "vj", "vk", "outer", "inner"))
     depth = k * 4 if split else k

@@ -63,7 +63,7 @@ EQUAL = {
         lambda a, b, c: INTRINSICS["sigmoid"](a),
         lambda a, b, c: 1.0 / (1.0 + exp(-a)),
     ),
-    "fma": (lambda a, b, c: INTRINSICS["fma"](a, b, c), lambda a, b, c: a * b + c),
+    "fma": (INTRINSICS["fma"], lambda a, b, c: a * b + c),
     "max": (lambda a, b, c: Max(Max(a, b), c), lambda a, b, c: Max(b, Max(c, a))),
     "max of least": (lambda a, b, c: Max(a, Const(-math.inf, a.dtype)), lambda a, b, c: a),
     "max as select": (lambda a, b, c: Max(a, b), lambda a, b, c: Select(a < b, b, a)),

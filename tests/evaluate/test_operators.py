@@ -1,8 +1,8 @@
 """Every operation of the language on every type it takes, against an independent reference.
 
-The reference (`strategies.reference`) works in Python's exact integers and fractions. Results of single
-operations must have the same bits, but for elementary
-functions of float64, where NumPy and the C library may differ in the last place.
+The reference (`strategies.reference`) works in Python's exact integers and fractions. Results of
+single operations must have the same bits, but for elementary functions of float64, where NumPy and
+the C library may differ in the last place.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class Walker(Generic[V, M]):
             with np.errstate(all="ignore"):  # infinities, NaN and wrapping are no accidents
                 self.run(program.body)
         except TensorsmithError as error:
-            error.at(program.span or program.name)
+            error.at(program.span or f"in {program.name!r}")
             raise
         self.values, self.memories, self.domain.program = outer
         self._active.pop()
