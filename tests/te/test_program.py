@@ -84,3 +84,11 @@ def test_long_chains_do_not_overflow_the_stack():
     y = np.zeros(1, "i4")
     interpret(te.program([A], tensor), np.zeros(1, "i4"), y)
     assert y[0] == 1500
+
+
+def test_a_made_name_does_not_hide_a_given_one():
+    A = te.placeholder((3,), name="A")
+    tensor = A
+    for name in ("t", "t_1", "t", "t_1", "t"):
+        tensor = te.compute((3,), lambda i, t=tensor: t[i], name)
+    assert block_names(te.program([A], tensor)) == ["t", "t_1", "t_2", "t_1_1", "t_3"]

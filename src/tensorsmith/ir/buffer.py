@@ -140,7 +140,7 @@ class Buffer:
 
     def replace(self, **fields: object) -> Buffer:
         """A new buffer that differs in `fields`, named as `Buffer`'s arguments (`dtype` too)."""
-        kept: dict[str, object] = {name: getattr(self, name) for name in self.__slots__}
+        kept: dict[str, object] = {name: getattr(self, name) for name in Buffer.__slots__}
         unknown = fields.keys() - kept.keys()
         assert not unknown, unknown
         kept.update(fields)

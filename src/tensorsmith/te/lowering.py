@@ -49,16 +49,16 @@ class Lowering:
         self.places: dict[Tensor, Place] = {}
         self.reads: dict[Tensor, Read] = {}
         self.variables: dict[Expr, Var] = {}
-        self._names: dict[str, set[str]] = {"block": set(), "buffer": set()}
+        self._taken: dict[tuple[str, str], int] = {}
+        """How often a block or buffer asked for a name; 1 for names that were made."""
 
     def unique(self, name: str, of: str = "block") -> str:
         """`name`, or with a number where a block or buffer has it; taken from now on."""
-        taken = self._names[of]
-        candidate, number = name, 0
-        while candidate in taken:
-            number += 1
-            candidate = f"{name}_{number}"
-        taken.add(candidate)
+        candidate = name
+        while (of, candidate) in self._taken:
+            candidate = f"{name}_{self._taken[of, name]}"
+            self._taken[of, name] += 1
+        self._taken[of, candidate] = 1
         return candidate
 
     def put(self, tensor: Tensor, place: Place) -> None:
