@@ -10,7 +10,9 @@ Every error says what is wrong, where, why, and what would be right::
     ├── EvaluationError (RuntimeError)  a program that goes wrong while it runs
     │   ├── OutOfBoundsError (IndexError)
     │   └── UninitializedError
-    └── ArithError (ValueError)         an index map or fact that does not hold
+    ├── ArithError (ValueError)         an index map or fact that does not hold
+    ├── TargetError (ValueError)        an unknown machine, or one that lacks what is asked
+    └── CodegenError (ValueError)       a program that no code can be made for
 
 An ``assert`` marks an invariant of our own: reaching one is our bug.
 """
@@ -136,3 +138,11 @@ class UninitializedError(EvaluationError):
 
 class ArithError(TensorsmithError, ValueError):
     """An index map is not what the request needs, or facts contradict each other."""
+
+
+class TargetError(TensorsmithError, ValueError):
+    """A target is not known, or lacks what is asked of it."""
+
+
+class CodegenError(TensorsmithError, ValueError):
+    """A well-formed program holds something that the code generator has no code for."""

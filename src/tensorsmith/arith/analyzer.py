@@ -10,7 +10,7 @@ from tensorsmith.arith import congruence as congruences
 from tensorsmith.arith import interval as intervals
 from tensorsmith.arith.congruence import Congruence
 from tensorsmith.arith.interval import Interval
-from tensorsmith.arith.polynomial import OrderKeys, Polynomial, add_scaled, constant, difference
+from tensorsmith.arith.polynomial import OrderKeys, Polynomial, add_scaled, constant, difference, to_expr
 from tensorsmith.arith.prove import prove_nonnegative
 from tensorsmith.arith.simplify import polynomial_of, simplify
 from tensorsmith.errors import ArithError
@@ -104,6 +104,14 @@ class Analyzer:
             self._assume_one(fact)
             self._forget()
 
+    def learn(self, condition: Expr) -> None:
+        """As `assume`, for code that may be dead: what contradicts the facts tells nothing."""
+        for part in conjuncts(condition):
+            fact = self.simplify(part)
+            if not isinstance(fact, Const):
+                self._assume_one(fact)
+                self._forget()
+
     def _assume_one(self, fact: Expr) -> None:
         self.truths = {**self.truths, fact: True, self.simplify(Not(fact)): False}
         if isinstance(fact, And):
@@ -196,6 +204,12 @@ class Analyzer:
     def polynomial(self, e: Expr) -> Polynomial:
         """The polynomial of a simplified ``index`` expression. Not to be changed."""
         return polynomial_of(self, e)
+
+    def from_polynomial(self, p: Polynomial) -> Expr:
+        """The canonical expression of a polynomial whose coefficients fit constants."""
+        result = to_expr(p, self.keys)
+        self.polynomials[result] = p
+        return result
 
     def bounds(self, e: Expr) -> Interval:
         """An interval around the values of `e`, an integer or bool expression."""

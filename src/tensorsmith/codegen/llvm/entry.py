@@ -1,0 +1,224 @@
+"""The entry of a compiled program: ``i32 name(void **args)``.
+
+`args` has one slot a parameter: for a buffer a pointer to its DLPack ``DLTensor``, for a scalar its value.
+The entry checks device, element type, rank, shape, strides and alignment, binds the symbolic dimensions,
+and calls the body. It gives 0, or the code of what was wrong (`ModuleText.messages`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tensorsmith.arith import simplify
+from tensorsmith.codegen.llvm.function import Function
+from tensorsmith.codegen.llvm.types import register_type
+from tensorsmith.errors import CodegenError
+from tensorsmith.ir import Buffer, Const, Expr, TensorProgram, Var, equal, free_vars
+from tensorsmith.ir.dtype import DType, Kind
+
+if TYPE_CHECKING:
+    from tensorsmith.codegen.llvm.module import ModuleText
+
+DL_DATA, DL_DEVICE, DL_NDIM, DL_DTYPE, DL_SHAPE, DL_STRIDES, DL_OFFSET = 0, 8, 16, 20, 24, 32, 40
+"""Byte offsets of the fields of DLTensor (DLPack 1.0) where pointers have 64 bits."""
+
+DL_CPU: Final = 1
+_DL_CODES: Final = {Kind.INT: 0, Kind.INDEX: 0, Kind.UINT: 1, Kind.FLOAT: 2, Kind.BOOL: 6}
+_DL_FLOAT8: Final = {
+    "float8_e4m3fn": 10,
+    "float8_e4m3fnuz": 11,
+    "float8_e5m2": 12,
+    "float8_e5m2fnuz": 13,
+    "float8_e8m0fnu": 14,
+}
+
+
+def dlpack_type(dtype: DType) -> tuple[int, int]:
+    """The code and bits of DLPack's DLDataType. Types below 8 bits lie in a byte each."""
+    if dtype.name == "bfloat16":
+        return 4, 16
+    if dtype.name in _DL_FLOAT8:
+        return _DL_FLOAT8[dtype.name], 8
+    if dtype.kind not in _DL_CODES:
+        raise CodegenError(f"a {dtype} cannot be passed to a compiled program")
+    return _DL_CODES[dtype.kind], max(8, dtype.bits)
+
+
+class Entry:
+    """The entry of one program on its way to text."""
+
+    def __init__(self, module: ModuleText, program: TensorProgram) -> None:
+        self.module = module
+        self.program = program
+        self.function = Function(module, program.name)
+        self.pending: list[tuple[Expr, Expr, str]] = []
+        """What must be equal once all dimensions are known, and the message if it is not."""
+
+    def text(self) -> str:
+        """The function."""
+        arguments = [self.argument(at, p) for at, p in enumerate(self.program.params)]
+        self.check_facts()
+        for wanted, got, message in self.pending:
+            self.check(equal(wanted, got), message)
+        for d in self.program.dims:
+            register, _ = self.function.variables.get(d, (None, 0))
+            if register is None:
+                raise CodegenError(
+                    f"the dimension {d.name!r} of {self.program.name!r} cannot be told from a call",
+                    because="no extent or stride of a parameter is that dimension alone",
+                    try_="a scalar parameter of that name",
+                )
+            arguments.append(f"{register_type(d.dtype)} {register}")
+        body = self.function.text
+        code = body.value(f'call i32 @"{self.program.name}.body"({", ".join(arguments)})')
+        return "\n".join(
+            (
+                f'define i32 @"{self.program.name}"(ptr %args) #0 {{',
+                "entry:",
+                body.render(),
+                f"  ret i32 {code}",
+                "}",
+            )
+        )
+
+    def argument(self, at: int, p: Buffer | Var) -> str:
+        """Check parameter number `at`; what to pass on for it."""
+        body = self.function.text
+        slot = body.value(f"getelementptr i8, ptr %args, i64 {8 * at}")
+        if isinstance(p, Var):
+            type_ = register_type(p.dtype)
+            if type_ == "i1":
+                byte = body.value(f"load i8, ptr {slot}, align 8")
+                value = body.value(f"icmp ne i8 {byte}, 0")
+            elif p.dtype.is_float and p.dtype.bits == 16:
+                raise CodegenError(f"scalar {p.name!r} is {p.dtype}", try_="a float32 scalar")
+            else:
+                value = body.value(f"load {type_}, ptr {slot}, align 8")
+            self.function.variables[p] = (value, 0)
+            return f"{type_} {value}"
+        tensor = body.value(f"load ptr, ptr {slot}, align 8")
+        self.check_type(tensor, p)
+        self.check_shape(tensor, p)
+        return f"ptr {self.data(tensor, p)}"
+
+    def field(self, tensor: str, offset: int, type_: str) -> str:
+        body = self.function.text
+        pointer = body.value(f"getelementptr i8, ptr {tensor}, i64 {offset}")
+        return body.value(f"load {type_}, ptr {pointer}, align 4")
+
+    def check_type(self, tensor: str, p: Buffer) -> None:
+        code, bits = dlpack_type(p.dtype)
+        body = self.function.text
+        device = self.field(tensor, DL_DEVICE, "i32")
+        self.fail_unless(f"icmp eq i32 {device}, {DL_CPU}", f"{p.name!r} does not lie in main memory")
+        both = self.field(tensor, DL_DTYPE, "i32")
+        wanted = code | bits << 8 | p.dtype.lanes << 16
+        self.fail_unless(f"icmp eq i32 {both}, {wanted}", f"{p.name!r} must be {p.dtype}")
+        rank = self.field(tensor, DL_NDIM, "i32")
+        self.fail_unless(f"icmp eq i32 {rank}, {p.rank}", f"{p.name!r} must have rank {p.rank}")
+        del body
+
+    def check_shape(self, tensor: str, p: Buffer) -> None:
+        shape = self.field(tensor, DL_SHAPE, "ptr")
+        got = [self.element(shape, axis) for axis in range(p.rank)]
+        for axis, extent in enumerate(p.shape):
+            self.match(extent, got[axis], f"axis {axis} of {p.name!r} must have extent {extent!r}")
+        strides = self.field(tensor, DL_STRIDES, "ptr")
+        body = self.function.text
+        dense, given, after = (body.name(h) for h in ("dense", "given", "after"))
+        missing = body.value(f"icmp eq ptr {strides}, null")
+        if p.strides is not None:
+            self.fail_unless(f"icmp ne ptr {strides}, null", f"{p.name!r} must come with strides")
+            for axis, stride in enumerate(p.strides):
+                self.match(
+                    stride,
+                    self.element(strides, axis),
+                    f"axis {axis} of {p.name!r} must have stride {stride!r}",
+                )
+            return
+        del dense
+        body.line(f"br i1 {missing}, label %{after}, label %{given}")
+        body.begin(given)
+        self.check_dense(p, strides, got)
+        body.line(f"br label %{after}")
+        body.begin(after)
+
+    def check_dense(self, p: Buffer, strides: str, got: list[str]) -> None:
+        """Row-major without gaps; the stride of an axis of extent 1 does not matter, nor does any
+        where the tensor is empty."""
+        body = self.function.text
+        total, fine = "1", "true"
+        empty = "false"
+        for axis in reversed(range(p.rank)):
+            stride = self.element(strides, axis)
+            same = body.value(f"icmp eq i64 {stride}, {total}")
+            single = body.value(f"icmp eq i64 {got[axis]}, 1")
+            none = body.value(f"icmp eq i64 {got[axis]}, 0")
+            empty = body.value(f"or i1 {empty}, {none}")
+            good = body.value(f"or i1 {same}, {single}")
+            fine = body.value(f"and i1 {fine}, {good}")
+            total = body.value(f"mul i64 {total}, {got[axis]}")
+        self.fail_unless(
+            f"or i1 {fine}, {empty}", f"{p.name!r} must be contiguous, in row-major order"
+        )
+
+    def element(self, array: str, axis: int) -> str:
+        body = self.function.text
+        pointer = body.value(f"getelementptr i64, ptr {array}, i64 {axis}")
+        return body.value(f"load i64, ptr {pointer}, align 8")
+
+    def match(self, wanted: Expr, got: str, message: str) -> None:
+        """Bind a dimension to what the call has, or have it compared later."""
+        if isinstance(wanted, Const):
+            self.fail_unless(f"icmp eq i64 {got}, {wanted.value}", message)
+        elif isinstance(wanted, Var) and wanted not in self.function.variables:
+            self.function.variables[wanted] = (got, 0)
+        else:
+            held = Var("got")
+            self.function.variables[held] = (got, 0)
+            self.pending.append((wanted, held, message))
+
+    def check_facts(self) -> None:
+        """What stands on the dimensions must hold of the call."""
+        for d in (*self.program.dims, *(p for p in self.program.params if isinstance(p, Var))):
+            if d not in self.function.variables:
+                continue
+            plain = Var(d.name, d.dtype)  # without the facts, which would make the check vanish
+            self.function.variables[plain] = self.function.variables[d]
+            if d.low is not None:
+                self.check(plain >= d.low, f"{d.name!r} must be at least {d.low}")
+            if d.high is not None:
+                self.check(plain <= d.high, f"{d.name!r} must be at most {d.high}")
+            if d.multiple_of != 1:
+                condition = equal(plain % d.multiple_of, 0)
+                self.check(condition, f"{d.name!r} must be a multiple of {d.multiple_of}")
+
+    def check(self, condition: Expr, message: str) -> None:
+        unknown = [v for v in free_vars(condition) if v not in self.function.variables]
+        if unknown:
+            raise CodegenError(
+                f"the dimension {unknown[0].name!r} of {self.program.name!r} cannot be told"
+                " from a call",
+                because="no extent or stride of a parameter is that dimension alone",
+                try_="a scalar parameter of that name",
+            )
+        value, _ = self.function.expressions.value(simplify(condition))
+        self.function.fail_unless(value, self.module.message(message, self.program.span))
+
+    def fail_unless(self, comparison: str, message: str) -> None:
+        good = self.function.text.value(comparison)
+        self.function.fail_unless(good, self.module.message(message, self.program.span))
+
+    def data(self, tensor: str, p: Buffer) -> str:
+        """The address of the first element."""
+        body = self.function.text
+        start = self.field(tensor, DL_DATA, "ptr")
+        offset = self.field(tensor, DL_OFFSET, "i64")
+        pointer = body.value(f"getelementptr i8, ptr {start}, i64 {offset}")
+        if p.align > 1:
+            address = body.value(f"ptrtoint ptr {pointer} to i64")
+            low = body.value(f"and i64 {address}, {p.align - 1}")
+            self.fail_unless(
+                f"icmp eq i64 {low}, 0", f"{p.name!r} must be aligned to {p.align} bytes"
+            )
+        return pointer

@@ -1,0 +1,340 @@
+"""Statements of one function as LLVM text.
+
+Pure expressions are computed where the innermost variable they use is defined, once: this hoists
+invariants and shares common subexpressions without a pass of its own. A vectorised loop is not a loop
+here: its variable stands for all its values at once, and what depends on it is computed in vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tensorsmith.arith import Analyzer
+from tensorsmith.codegen.llvm.expressions import Expressions
+from tensorsmith.codegen.llvm.memory import Memory, Place
+from tensorsmith.codegen.llvm.text import Lines, Text
+from tensorsmith.codegen.llvm.types import register_type
+from tensorsmith.codegen.llvm.vectorize import can_vectorize
+from tensorsmith.errors import CodegenError
+from tensorsmith.ir import (
+    Alloc,
+    And,
+    Assert,
+    Bind,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Invoke,
+    Le,
+    LoopKind,
+    Lt,
+    Region,
+    Seq,
+    Stmt,
+    Store,
+    Var,
+    While,
+    as_expr,
+    equal,
+)
+
+if TYPE_CHECKING:
+    from tensorsmith.codegen.llvm.module import ModuleText
+
+@dataclass(frozen=True, slots=True)
+class VectorLoop:
+    """A vectorised loop that is open: its variable stands for `lanes` values, from `start`."""
+
+    var: Var
+    start: Expr
+    lanes: int
+
+
+@dataclass(slots=True)
+class Function:
+    """One function on its way to text.
+
+    outer: the function whose parallel loop this one is the body of. What it uses of that one's
+    variables and buffers is captured, in order of first use.
+    """
+
+    module: ModuleText
+    name: str
+    outer: Function | None = None
+    text: Text = field(default_factory=Text)
+    facts: Analyzer = field(default_factory=Analyzer)
+    places: dict[Buffer, Place] = field(default_factory=dict)
+    variables: dict[Var, tuple[str, int]] = field(default_factory=dict)
+    """The register of each variable, and the depth at which it is defined."""
+    vector_vars: set[Var] = field(default_factory=set)
+    loop: VectorLoop | None = None
+    mask: str | None = None
+    """In a vectorised loop: the lanes that run, None for all."""
+    allocas: list[str] = field(default_factory=list)
+    """Instructions at the start of the function."""
+    heap: list[str] = field(default_factory=list)
+    """Pointers that must be freed on leaving."""
+    captured: list[Var | Buffer] = field(default_factory=list)
+    expressions: Expressions = field(init=False)
+    memory: Memory = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.expressions = Expressions(self)
+        self.memory = Memory(self)
+
+    # --- What is defined outside of a parallel body ------------------------------------------
+
+    def variable(self, v: Var) -> tuple[str, int]:
+        """The register of `v` and its depth; captured from the function around if need be."""
+        found = self.variables.get(v)
+        if found is None:
+            if self.outer is None:
+                raise CodegenError(f"{v.name!r} has no value here", because="nothing defines it")
+            found = self.variables[v] = (self.capture(v, register_type(v.dtype)), 0)
+        return found
+
+    def place(self, b: Buffer) -> Place:
+        """Where `b` lies; captured from the function around if need be."""
+        found = self.places.get(b)
+        if found is None:
+            if self.outer is None:
+                raise CodegenError(f"{b.name!r} has no memory here", because="nothing allocates it")
+            found = self.places[b] = Place(self.capture(b, "ptr"), 0)
+        return found
+
+    def capture(self, what: Var | Buffer, type_: str) -> str:
+        """A load from the environment, at the start of the function."""
+        slot = len(self.captured)
+        self.captured.append(what)
+        name = f"%{self.text.name('env')}"
+        self.allocas.append(f"  {name}p = getelementptr i8, ptr %env, i64 {8 * slot}")
+        if type_ == "i1":
+            self.allocas.append(f"  {name}b = load i8, ptr {name}p, align 8")
+            self.allocas.append(f"  {name} = trunc i8 {name}b to i1")
+        else:
+            self.allocas.append(f"  {name} = load {type_}, ptr {name}p, align 8")
+        return name
+
+    # --- Statements --------------------------------------------------------------------------
+
+    def stmt(self, s: Stmt) -> None:
+        """Emit a statement."""
+        match s:
+            case Seq():
+                self.sequence(s)
+            case Store():
+                self.memory.store(s)
+            case For():
+                self.loop_stmt(s)
+            case If():
+                self.conditional(s)
+            case Bind():
+                self.bind(s)
+            case Assert():
+                self.check(s)
+            case While():
+                self.while_loop(s)
+            case Invoke():
+                self.invoke(s)
+            case Alloc():
+                raise AssertionError("an allocation stands in a sequence")
+            case _:
+                raise CodegenError(f"{type(s).__name__} has no code", where=s.span)
+        self.expressions.forget_loads()
+
+    def sequence(self, s: Seq) -> None:
+        """Emit statements in order; heap memory allocated among them is freed at their end."""
+        before = len(self.heap)
+        for x in s.stmts:
+            if isinstance(x, Alloc):
+                self.memory.allocate(x.buffer, x.span)
+            else:
+                self.stmt(x)
+        self.free_heap(before)
+        del self.heap[before:]
+
+    def free_heap(self, after: int = 0) -> None:
+        """Free the heap memory that is allocated here, but for the first `after` pieces."""
+        for pointer in reversed(self.heap[after:]):
+            self.module.declare("declare void @free(ptr)")
+            self.text.line(f"call void @free(ptr {pointer})")
+
+    def bind(self, s: Bind) -> None:
+        value, lanes = self.expressions.value(s.value)
+        if lanes > 1:
+            self.vector_vars.add(s.var)
+        self.variables[s.var] = (value, self.text.depth)
+        if s.value.dtype.is_index:
+            self.facts.learn(equal(s.var, s.value))
+
+    def conditional(self, s: If) -> None:
+        value, lanes = self.expressions.value(s.condition)
+        if lanes > 1:
+            self.masked(s, value)
+            return
+        then, orelse, after = (self.text.name(h) for h in ("then", "else", "after"))
+        self.text.open()
+        target = orelse if s.orelse is not None else after
+        self.text.line(f"br i1 {value}, label %{then}, label %{target}")
+        self.text.begin(then)
+        before = self.branch(s.condition, s.then, after)
+        if s.orelse is not None:
+            self.text.open(before)
+            self.text.begin(orelse)
+            self.branch(~s.condition, s.orelse, after)
+        self.text.begin(after)
+
+    def branch(self, condition: Expr, body: Stmt, after: str) -> Lines:
+        """The body of a branch whose scope is open; closes it. Gives the place before it."""
+        with self.facts.scope():
+            self.facts.learn(condition)
+            self.stmt(body)
+        self.text.line(f"br label %{after}")
+        return self.text.close()
+
+    def masked(self, s: If, condition: str) -> None:
+        """A condition that differs by lane: both branches run, each under its mask."""
+        assert self.loop is not None
+        before = self.mask
+        type_ = f"<{self.loop.lanes} x i1>"
+        for body, negate in ((s.then, False), (s.orelse, True)):
+            if body is None:
+                continue
+            lanes = condition
+            if negate:
+                lanes = self.text.value(f"xor {type_} {condition}, splat (i1 true)")
+            if before is not None:
+                lanes = self.text.value(f"and {type_} {lanes}, {before}")
+            self.mask = lanes
+            with self.facts.scope():
+                self.facts.learn(~s.condition if negate else s.condition)
+                self.stmt(body)
+        self.mask = before
+
+    def check(self, s: Assert) -> None:
+        """Leave with an error code where the condition does not hold."""
+        value, lanes = self.expressions.value(s.condition)
+        if lanes > 1:
+            value = self.expressions.all_lanes(value, lanes, self.mask)
+        self.fail_unless(value, self.module.message(s.message, s.span))
+
+    def fail_unless(self, condition: str, code: int) -> None:
+        """Return `code` from the function unless the ``i1`` `condition` holds."""
+        good, bad = self.text.name("good"), self.text.name("bad")
+        self.text.line(f"br i1 {condition}, label %{good}, label %{bad}")
+        self.text.begin(bad)
+        self.free_heap()
+        self.text.line(f"ret i32 {code}")
+        self.text.begin(good)
+
+    def while_loop(self, s: While) -> None:
+        head, body, after = (self.text.name(h) for h in ("while", "body", "after"))
+        self.text.open()
+        self.text.line(f"br label %{head}")
+        self.text.begin(head)
+        self.expressions.forget_loads()
+        value, _ = self.expressions.value(s.condition)
+        self.text.line(f"br i1 {value}, label %{body}, label %{after}")
+        self.text.begin(body)
+        self.stmt(s.body)
+        self.text.line(f"br label %{head}")
+        self.text.close()
+        self.text.begin(after)
+
+    def check_bounds(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
+        """In a debug build: fail where an index leaves the buffer."""
+        if not self.module.check_bounds:
+            return
+        for axis, (i, extent) in enumerate(zip(indices, buffer.shape, strict=True)):
+            inside = And(Le(as_expr(0), i), Lt(i, extent))
+            if self.facts.prove(inside) is True:
+                continue
+            value, lanes = self.expressions.value(inside)
+            if lanes > 1:
+                value = self.expressions.all_lanes(value, lanes, self.mask)
+            message = f"index {axis} of {buffer.name!r} is out of bounds"
+            self.fail_unless(value, self.module.message(message, None))
+
+    # --- Loops -------------------------------------------------------------------------------
+
+    def loop_stmt(self, s: For) -> None:
+        self.expressions.forget_loads()
+        if s.kind is LoopKind.VECTORIZED and self.loop is None and can_vectorize(s):
+            self.vector_loop(s)
+        elif s.kind is LoopKind.PARALLEL and self.loop is None and self.outer is None:
+            self.module.parallel_loop(self, s)
+        elif s.kind is LoopKind.THREAD:
+            raise CodegenError(
+                f"the loop over {s.var.name!r} is bound to {s.thread}, which this target lacks",
+                where=s.span,
+                try_="a parallel loop",
+            )
+        else:
+            self.serial_loop(s)
+
+    def serial_loop(self, s: For) -> None:
+        start, _ = self.expressions.value(s.start)
+        end, _ = self.expressions.value(self.facts.simplify(s.start + s.extent))
+        nonempty = self.facts.prove(s.extent > 0) is True
+        self.counted_loop(s, start, end, nonempty=nonempty)
+
+    def counted_loop(self, s: For, start: str, end: str, *, nonempty: bool) -> None:
+        """The loop from `start` to before `end`, tested at its end; skipped if it may be empty."""
+        text = self.text
+        body, after = text.name("loop"), text.name("after")
+        text.open()
+        if nonempty:
+            text.line(f"br label %{body}")
+        else:
+            some = text.value(f"icmp slt i64 {start}, {end}")
+            text.line(f"br i1 {some}, label %{body}, label %{after}")
+        entry = text.label
+        text.begin(body)
+        variable, following = f"%{text.name(_safe(s.var.name))}", f"%{text.name('next')}"
+        phi: Lines = []  # filled below, when the end of the loop is known
+        text.scopes[-1].lines.append(phi)
+        self.variables[s.var] = (variable, text.depth)
+        with self.facts.scope():
+            self.facts.bind(s.var, s.start, s.extent)
+            self.stmt(s.body)
+        text.line(f"{following} = add nuw nsw i64 {variable}, 1")
+        more = text.value(f"icmp slt i64 {following}, {end}")
+        phi.append(
+            f"  {variable} = phi i64 [ {start}, %{entry} ], [ {following}, %{text.label} ]"
+        )
+        text.line(f"br i1 {more}, label %{body}, label %{after}")
+        text.close()
+        text.begin(after)
+
+    def vector_loop(self, s: For) -> None:
+        assert isinstance(s.extent, Const)
+        self.loop = VectorLoop(s.var, s.start, int(s.extent.value))
+        self.vector_vars.add(s.var)
+        self.text.open()
+        self.variables[s.var] = ("", self.text.depth)
+        with self.facts.scope():
+            self.facts.bind(s.var, s.start, s.extent)
+            self.stmt(s.body)
+        self.text.close()
+        self.loop = None
+
+    # --- Calls -------------------------------------------------------------------------------
+
+    def invoke(self, s: Invoke) -> None:
+        """Call a program of the module, or an external symbol, and pass its error code on."""
+        args: list[str] = []
+        for a in s.args:
+            if isinstance(a, Region):
+                args.append(f"ptr {self.memory.address(a.buffer, tuple(r[0] for r in a.ranges))}")
+            else:
+                value, _ = self.expressions.value(a)
+                args.append(f"{register_type(a.dtype)} {value}")
+        self.module.call(self, s, args)
+
+
+def _safe(name: str) -> str:
+    """The name if LLVM takes it as it is; else a plain one."""
+    return f"{name}." if name.isidentifier() and name.isascii() else "v."

@@ -1,0 +1,350 @@
+"""Addresses, loads, stores and allocations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tensorsmith.arith.polynomial import constant
+from tensorsmith.arith.prove import split
+from tensorsmith.codegen.llvm import casts
+from tensorsmith.codegen.llvm.expressions import Lanes
+from tensorsmith.codegen.llvm.types import memory_type, suffix, vector
+from tensorsmith.errors import CodegenError, Span
+from tensorsmith.ir import Buffer, Const, Expr, Load, Store, as_expr, free_vars
+from tensorsmith.ir.dtype import DType
+
+if TYPE_CHECKING:
+    from tensorsmith.codegen.llvm.function import Function
+
+STACK_BYTES: Final = 16 * 1024
+"""Local buffers up to this size lie on the stack; larger ones come from the heap."""
+ALIGN: Final = 64
+"""Bytes that divide the address of every buffer that we allocate."""
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a buffer lies: a pointer to its first element, and the depth at which that is known."""
+
+    pointer: str
+    depth: int
+
+
+class Lane(NamedTuple):
+    """How the elements of one vector access lie: `offset` of lane 0, and elements between lanes
+    (None: anywhere; `offset` then varies by lane)."""
+
+    offset: Expr
+    stride: int | None
+
+
+class Memory:
+    """The memory accesses of one function."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.text = function.text
+
+    # --- Addresses ---------------------------------------------------------------------------
+
+    def offset(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
+        """Elements from the buffer's base to the one at `indices`."""
+        if buffer.layout is not None:
+            indices = buffer.layout(*indices)
+            shape = self.layout_shape(buffer)
+        else:
+            shape = buffer.shape
+        strides = buffer.strides if buffer.strides is not None else dense_strides(shape)
+        total = as_expr(0)
+        for i, stride in zip(indices, strides, strict=True):
+            total = total + i * stride
+        return self.function.facts.simplify(total)
+
+    def layout_shape(self, buffer: Buffer) -> tuple[Expr, ...]:
+        """The shape of the array that a layout maps into."""
+        from tensorsmith.arith.index_map import map_shape
+
+        assert buffer.layout is not None
+        return map_shape(buffer.layout, buffer.shape)
+
+    def address(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+        """The pointer to the element at `indices`, the same in all lanes."""
+        return self.pointer(buffer, self.offset(buffer, indices))
+
+    def pointer(self, buffer: Buffer, offset: Expr) -> str:
+        """The pointer to the element at `offset`; its invariant part is computed outside of the
+        loops that it does not depend on."""
+        base = self.function.place(buffer).pointer
+        element = memory_type(buffer.dtype)
+        if type(offset) is Const:
+            if offset.value == 0:
+                return base
+            return self.text.value(f"getelementptr {element}, ptr {base}, i64 {offset.value}")
+        moving, fixed = self.split_constant(offset)
+        value = self.function.expressions.value(moving).text
+        pointer = self.step(element, base, moving, value)
+        if fixed:
+            pointer = self.text.value(f"getelementptr {element}, ptr {pointer}, i64 {fixed}")
+        return pointer
+
+    def step(self, element: str, base: str, moving: Expr, value: str) -> str:
+        """``base + value``, computed at the depth of `value` and kept there."""
+        expressions = self.function.expressions
+        depth = min(expressions.depth_of(moving), self.text.depth)
+        cache = self.text.scopes[depth].cache
+        key = ("pointer", base, element, moving)
+        if key not in cache:
+            pointer = expressions.emit(f"getelementptr {element}, ptr {base}, i64 {value}", depth)
+            if expressions.depth_of(moving) > self.text.depth:
+                return pointer
+            cache[key] = (pointer, 1)
+        return cache[key][0]
+
+    def split_constant(self, offset: Expr) -> tuple[Expr, int]:
+        """The offset without its constant, and that: many accesses then share one address."""
+        p = self.function.facts.polynomial(offset)
+        fixed = p.get((), 0)
+        if not fixed:
+            return offset, 0
+        return self.function.facts.simplify(offset - fixed), fixed
+
+    def lane(self, offset: Expr) -> Lane | None:
+        """How an access at `offset` lies in the lanes of the loop; None if all lanes share it."""
+        loop = self.function.loop
+        if loop is None or self.function.expressions.lanes_of(offset) == 1:
+            return None
+        p = self.function.facts.polynomial(offset)
+        step, rest = split(p, loop.var)
+        varying = self.function.vector_vars
+        rest_expr = self.function.facts.from_polynomial(rest)
+        stride = constant(step)
+        if stride is None or any(v in varying for v in free_vars(rest_expr)):
+            return Lane(offset, None)
+        start = self.function.facts.simplify(rest_expr + loop.start * stride)
+        return Lane(start, stride)
+
+    # --- Loads -------------------------------------------------------------------------------
+
+    def load(self, e: Load) -> Lanes:
+        """The loaded element(s)."""
+        buffer = e.buffer
+        self.function.check_bounds(buffer, e.indices)
+        offset = self.offset(buffer, e.indices)
+        lane = self.lane(offset)
+        if lane is None:
+            return Lanes(self.load_one(buffer, offset), 1)
+        loop = self.function.loop
+        assert loop is not None
+        lanes = loop.lanes
+        element = memory_type(buffer.dtype)
+        if lane.stride == 1:
+            raw = self.load_contiguous(buffer, lane.offset, element, lanes)
+        else:
+            raw = self.gather(buffer, offset, lane, element, lanes)
+        module = self.function.module
+        return Lanes(casts.from_memory(module, self.text.value, buffer.dtype, raw, lanes), lanes)
+
+    def load_one(self, buffer: Buffer, offset: Expr) -> str:
+        pointer = self.pointer(buffer, offset)
+        element = memory_type(buffer.dtype)
+        raw = self.text.value(
+            f"load {element}, ptr {pointer}, align {buffer.dtype.element.bytes}{self.alias(buffer)}"
+        )
+        return casts.from_memory(self.function.module, self.text.value, buffer.dtype, raw, 1)
+
+    def load_contiguous(self, buffer: Buffer, offset: Expr, element: str, lanes: int) -> str:
+        pointer = self.pointer(buffer, offset)
+        type_ = vector(element, lanes)
+        align = buffer.dtype.element.bytes
+        mask = self.function.mask
+        if mask is None:
+            return self.text.value(
+                f"load {type_}, ptr {pointer}, align {align}{self.alias(buffer)}"
+            )
+        name = f"llvm.masked.load.{suffix(element, lanes)}.p0"
+        mask_type = vector("i1", lanes)
+        self.function.module.declare(f"declare {type_} @{name}(ptr, {mask_type}, {type_})")
+        return self.text.value(
+            f"call {type_} @{name}(ptr align {align} {pointer}, {mask_type} {mask},"
+            f" {type_} zeroinitializer)"
+        )
+
+    def gather(self, buffer: Buffer, offset: Expr, lane: Lane, element: str, lanes: int) -> str:
+        pointers = self.lane_pointers(buffer, offset, lane, element, lanes)
+        type_, mask_type = vector(element, lanes), vector("i1", lanes)
+        mask = self.function.mask or "splat (i1 true)"
+        name = f"llvm.masked.gather.{suffix(element, lanes)}.v{lanes}p0"
+        pointer_type = vector("ptr", lanes)
+        self.function.module.declare(f"declare {type_} @{name}({pointer_type}, {mask_type}, {type_})")
+        return self.text.value(
+            f"call {type_} @{name}({pointer_type} align {buffer.dtype.element.bytes} {pointers},"
+            f" {mask_type} {mask}, {type_} zeroinitializer)"
+        )
+
+    def lane_pointers(
+        self, buffer: Buffer, offset: Expr, lane: Lane, element: str, lanes: int
+    ) -> str:
+        """The pointers of all lanes."""
+        pointer_type = vector("ptr", lanes)
+        if lane.stride is not None:
+            base = self.pointer(buffer, lane.offset)
+            steps = ", ".join(f"i64 {k * lane.stride}" for k in range(lanes))
+            return self.text.value(
+                f"getelementptr {element}, ptr {base}, {vector('i64', lanes)} <{steps}>"
+            )
+        base = self.function.place(buffer).pointer
+        value = self.function.expressions.value(offset)
+        offsets = self.function.expressions.spread(value, offset.dtype, lanes)
+        del pointer_type
+        return self.text.value(
+            f"getelementptr {element}, ptr {base}, {vector('i64', lanes)} {offsets}"
+        )
+
+    # --- Stores ------------------------------------------------------------------------------
+
+    def store(self, s: Store) -> None:
+        """Store the value of a `Store`."""
+        buffer = s.buffer
+        value = self.function.expressions.value(s.value)
+        self.function.check_bounds(buffer, s.indices)
+        offset = self.offset(buffer, s.indices)
+        lane = self.lane(offset)
+        if lane is None:
+            self.store_one(buffer, offset, value, s.span)
+            return
+        loop = self.function.loop
+        assert loop is not None
+        lanes = loop.lanes
+        spread = self.function.expressions.spread(value, buffer.dtype, lanes)
+        raw = casts.to_memory(self.function.module, self.text.value, buffer.dtype, spread, lanes)
+        element = memory_type(buffer.dtype)
+        if lane.stride == 1:
+            self.store_contiguous(buffer, lane.offset, raw, element, lanes)
+        else:
+            self.scatter(buffer, offset, lane, raw, element, lanes)
+
+    def store_one(self, buffer: Buffer, offset: Expr, value: Lanes, span: Span | None) -> None:
+        text = self.text
+        if value.lanes > 1:
+            raise CodegenError(
+                f"lanes of a vectorised loop all store to one element of {buffer.name!r}",
+                where=span,
+                try_="a serial loop",
+            )
+        raw = casts.to_memory(self.function.module, text.value, buffer.dtype, value.text, 1)
+        pointer = self.pointer(buffer, offset)
+        element = memory_type(buffer.dtype)
+        mask, loop = self.function.mask, self.function.loop
+        align = buffer.dtype.element.bytes
+        line = f"store {element} {raw}, ptr {pointer}, align {align}{self.alias(buffer)}"
+        if mask is None or loop is None:
+            text.line(line)
+            return
+        # The same value to the same place from all lanes that run: once, if any does.
+        name = f"llvm.vector.reduce.or.v{loop.lanes}i1"
+        mask_type = vector("i1", loop.lanes)
+        self.function.module.declare(f"declare i1 @{name}({mask_type})")
+        some = text.value(f"call i1 @{name}({mask_type} {mask})")
+        yes, after = text.name("some"), text.name("after")
+        text.line(f"br i1 {some}, label %{yes}, label %{after}")
+        text.begin(yes)
+        text.line(line)
+        text.line(f"br label %{after}")
+        text.begin(after)
+
+    def store_contiguous(
+        self, buffer: Buffer, offset: Expr, raw: str, element: str, lanes: int
+    ) -> None:
+        pointer = self.pointer(buffer, offset)
+        type_ = vector(element, lanes)
+        align = buffer.dtype.element.bytes
+        mask = self.function.mask
+        if mask is None:
+            self.text.line(f"store {type_} {raw}, ptr {pointer}, align {align}{self.alias(buffer)}")
+            return
+        name = f"llvm.masked.store.{suffix(element, lanes)}.p0"
+        mask_type = vector("i1", lanes)
+        self.function.module.declare(f"declare void @{name}({type_}, ptr, {mask_type})")
+        self.text.line(
+            f"call void @{name}({type_} {raw}, ptr align {align} {pointer}, {mask_type} {mask})"
+        )
+
+    def scatter(
+        self, buffer: Buffer, offset: Expr, lane: Lane, raw: str, element: str, lanes: int
+    ) -> None:
+        pointers = self.lane_pointers(buffer, offset, lane, element, lanes)
+        type_, mask_type = vector(element, lanes), vector("i1", lanes)
+        pointer_type = vector("ptr", lanes)
+        mask = self.function.mask or "splat (i1 true)"
+        name = f"llvm.masked.scatter.{suffix(element, lanes)}.v{lanes}p0"
+        self.function.module.declare(f"declare void @{name}({type_}, {pointer_type}, {mask_type})")
+        self.text.line(
+            f"call void @{name}({type_} {raw}, {pointer_type} align"
+            f" {buffer.dtype.element.bytes} {pointers}, {mask_type} {mask})"
+        )
+
+    def alias(self, buffer: Buffer) -> str:
+        """What tells LLVM that accesses to different buffers do not overlap."""
+        return self.function.module.alias_metadata(buffer)
+
+    # --- Allocations -------------------------------------------------------------------------
+
+    def allocate(self, buffer: Buffer, span: Span | None) -> None:
+        """Give `buffer` its memory: on the stack if it is small, else from the heap."""
+        size = self.function.facts.simplify(self.elements(buffer) * buffer.dtype.bytes)
+        name = f"%{self.text.name('local')}"
+        if type(size) is Const and size.value <= STACK_BYTES:
+            bytes_ = max(int(size.value), 1)
+            self.function.allocas.append(f"  {name} = alloca [{bytes_} x i8], align {ALIGN}")
+            self.place(buffer, Place(name, 0))
+            return
+        value = self.function.expressions.value(size).text
+        self.function.module.declare("declare noalias ptr @aligned_alloc(i64, i64)")
+        padded = self.text.value(f"add i64 {value}, {2 * ALIGN - 1}")
+        rounded = self.text.value(f"and i64 {padded}, {-ALIGN}")
+        pointer = self.text.value(f"call ptr @aligned_alloc(i64 {ALIGN}, i64 {rounded})")
+        got = self.text.value(f"icmp ne ptr {pointer}, null")
+        message = f"no memory for {buffer.name!r}"
+        self.function.fail_unless(got, self.function.module.message(message, span))
+        self.function.heap.append(pointer)
+        self.place(buffer, Place(pointer, self.text.depth))
+
+    def place(self, buffer: Buffer, start: Place) -> None:
+        """Let `buffer` lie in the memory at `start`."""
+        if buffer.offset is not as_expr(0):
+            offset = self.function.expressions.value(self.function.facts.simplify(buffer.offset))
+            element = memory_type(buffer.dtype)
+            start = Place(
+                self.text.value(
+                    f"getelementptr {element}, ptr {start.pointer}, i64 {offset.text}"
+                ),
+                self.text.depth,
+            )
+        self.function.places[buffer] = start
+
+    def elements(self, buffer: Buffer) -> Expr:
+        """How many elements the memory of `buffer` must have room for."""
+        shape = buffer.shape if buffer.layout is None else self.layout_shape(buffer)
+        if buffer.strides is None:
+            total = as_expr(1)
+            for extent in shape:
+                total = total * extent
+            return total + buffer.offset
+        last = as_expr(1)
+        for extent, stride in zip(shape, buffer.strides, strict=True):
+            last = last + (extent - 1) * stride
+        return last + buffer.offset
+
+
+def dense_strides(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The strides of a row-major array without gaps."""
+    strides: list[Expr] = []
+    total = as_expr(1)
+    for extent in reversed(shape):
+        strides.append(total)
+        total = total * extent
+    return tuple(reversed(strides))
+
+
+__all__ = ["DType", "Lane", "Memory", "dense_strides"]

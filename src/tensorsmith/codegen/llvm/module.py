@@ -1,0 +1,225 @@
+"""One LLVM module for the programs of one `IRModule`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from tensorsmith.arith import Analyzer
+from tensorsmith.codegen.llvm import math as functions
+from tensorsmith.codegen.llvm.entry import Entry
+from tensorsmith.codegen.llvm.function import Function
+from tensorsmith.codegen.llvm.memory import Place
+from tensorsmith.codegen.llvm.types import register_type
+from tensorsmith.codegen.lower.blocks import lower_blocks
+from tensorsmith.errors import CodegenError, Span
+from tensorsmith.ir import Buffer, For, Invoke, IRModule, TensorProgram, Var
+from tensorsmith.ir.dtype import float32, float64
+from tensorsmith.target import Target
+
+PARALLEL: Final = "ts_parallel"
+"""The runtime's ``i32 ts_parallel(i32 (*body)(void *env, i64 begin, i64 end), void *env, i64 begin,
+i64 end)``: runs the body for all of the range, in pieces; gives the first error code that is not 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What an error code of a compiled function means."""
+
+    text: str
+    span: Span | None = None
+
+
+@dataclass(slots=True)
+class ModuleText:
+    """The text of a module as it grows.
+
+    check_bounds: whether every access is checked when the code runs (a debugging aid).
+    messages: what error code k means, at ``messages[k - 1]``.
+    """
+
+    module: IRModule
+    target: Target
+    check_bounds: bool = False
+    messages: list[Message] = field(default_factory=list)
+    declarations: dict[str, None] = field(default_factory=dict)
+    bodies: list[str] = field(default_factory=list)
+    library: dict[str, str] = field(default_factory=dict)
+    """Functions of our own library that are used, by symbol."""
+    scopes: dict[Buffer, int] = field(default_factory=dict)
+    program: TensorProgram | None = None
+    """The program that is being printed."""
+
+    @property
+    def contract(self) -> bool:
+        """Whether the program allows a product and a sum to be rounded once."""
+        assert self.program is not None
+        return bool(self.program.attrs.get("contract")) and self.target.has_fma
+
+    @property
+    def has_f16(self) -> bool:
+        """Whether the machine converts 16-bit floats itself."""
+        return bool(self.target.features & {"f16c", "avx512fp16", "fullfp16"})
+
+    # --- Parts -------------------------------------------------------------------------------
+
+    def declare(self, text: str) -> None:
+        """Have this declaration in the module."""
+        self.declarations[text] = None
+
+    def message(self, text: str, span: Span | None) -> int:
+        """The error code for this message."""
+        self.messages.append(Message(text, span))
+        return len(self.messages)
+
+    def math(self, name: str, element: str, lanes: int) -> str:
+        """The symbol of a mathematical function on vectors of ``float`` or ``double``."""
+        dtype = float32 if element == "float" else float64
+        return self._use(functions.math_function(name, dtype, lanes, has_fma=self.target.has_fma))
+
+    def conversion(self, name: str, lanes: int) -> str:
+        """The symbol of a conversion between a narrow float's bits and ``float``."""
+        return self._use(functions.conversion(name, lanes))
+
+    def _use(self, function: functions.MathFunction) -> str:
+        if function.symbol not in self.library:
+            self.library[function.symbol] = function.text
+            for required in function.requires:
+                if isinstance(required, str):
+                    self.declare(required)
+                else:
+                    self._use(required)
+        return function.symbol
+
+    def alias_metadata(self, buffer: Buffer) -> str:
+        """What tells LLVM that different buffers of a program do not overlap."""
+        number = self.scopes.setdefault(buffer, len(self.scopes))
+        return f", !alias.scope !{10 + 3 * number}, !noalias !{11 + 3 * number}"
+
+    def _alias_nodes(self) -> list[str]:
+        nodes = ['!0 = distinct !{!0, !"buffers"}']
+        for number in self.scopes.values():
+            base = 10 + 3 * number
+            others = ", ".join(f"!{12 + 3 * k}" for k in self.scopes.values() if k != number)
+            nodes.append(f"!{base + 2} = distinct !{{!{base + 2}, !0}}")
+            nodes.append(f"!{base} = !{{!{base + 2}}}")
+            nodes.append(f"!{base + 1} = !{{{others}}}")
+        return nodes
+
+    # --- Functions ---------------------------------------------------------------------------
+
+    def add(self, program: TensorProgram) -> None:
+        """Print a program: its body, and the entry that checks arguments and calls it."""
+        self.program = program
+        lowered = lower_blocks(program)
+        function = Function(self, f"{program.name}.body")
+        params: list[str] = []
+        for p in program.params:
+            if isinstance(p, Buffer):
+                name = f"%b{len(params)}"
+                function.places[p] = Place(name, 0)
+                params.append(f"ptr noalias {name}")
+            else:
+                params.append(self._scalar(function, p, len(params)))
+        for d in program.dims:
+            params.append(self._scalar(function, d, len(params)))
+        function.stmt(lowered.body)
+        self._finish(function, "internal", ", ".join(params))
+        self.bodies.append(Entry(self, program).text())
+
+    def _scalar(self, function: Function, v: Var, number: int) -> str:
+        name = f"%s{number}"
+        function.variables[v] = (name, 0)
+        return f"{register_type(v.dtype)} {name}"
+
+    def _finish(self, function: Function, linkage: str, params: str) -> None:
+        lines = [
+            f'define {linkage} i32 @"{function.name}"({params}) #0 {{',
+            "entry:",
+            *function.allocas,
+            function.text.render(),
+            "  ret i32 0",
+            "}",
+        ]
+        self.bodies.append("\n".join(line for line in lines if line))
+
+    def parallel_loop(self, function: Function, s: For) -> None:
+        """A loop whose iterations the runtime hands out to threads."""
+        assert self.program is not None
+        number = len(self.bodies)
+        body = Function(self, f"{self.program.name}.parallel.{number}", outer=function)
+        body.facts = function.facts
+        start, _ = function.expressions.value(s.start)
+        end, _ = function.expressions.value(function.facts.simplify(s.start + s.extent))
+        body.counted_loop(s, "%begin", "%end", nonempty=True)
+        self._finish(body, "internal", "ptr %env, i64 %begin, i64 %end")
+        text = function.text
+        env = f"%{text.name('env')}"
+        function.allocas.append(
+            f"  {env} = alloca [{8 * max(len(body.captured), 1)} x i8], align 8"
+        )
+        for slot, what in enumerate(body.captured):
+            pointer = text.value(f"getelementptr i8, ptr {env}, i64 {8 * slot}")
+            if isinstance(what, Buffer):
+                text.line(f"store ptr {function.place(what).pointer}, ptr {pointer}, align 8")
+                continue
+            value, _ = function.expressions.value(what)
+            type_ = register_type(what.dtype)
+            if type_ == "i1":
+                value, type_ = text.value(f"zext i1 {value} to i8"), "i8"
+            text.line(f"store {type_} {value}, ptr {pointer}, align 8")
+        self.declare(f"declare i32 @{PARALLEL}(ptr, ptr, i64, i64)")
+        code = text.value(
+            f'call i32 @{PARALLEL}(ptr @"{body.name}", ptr {env}, i64 {start}, i64 {end})'
+        )
+        self.pass_on(function, code)
+
+    def call(self, function: Function, s: Invoke, args: list[str]) -> None:
+        """Call another program's body, or an external symbol, with scalars and pointers."""
+        callee = self.module.functions.get(s.callee)
+        if callee is None:
+            types = ", ".join(a.split(" ", 1)[0] for a in args)
+            self.declare(f"declare i32 @{s.callee}({types})")
+            code = function.text.value(f"call i32 @{s.callee}({', '.join(args)})")
+        else:
+            raise CodegenError(f"a call of {s.callee!r} has no code yet", where=s.span)
+        self.pass_on(function, code)
+
+    def pass_on(self, function: Function, code: str) -> None:
+        """Return the error code of a call, unless it is 0."""
+        text = function.text
+        good, bad = text.name("good"), text.name("bad")
+        fine = text.value(f"icmp eq i32 {code}, 0")
+        text.line(f"br i1 {fine}, label %{good}, label %{bad}")
+        text.begin(bad)
+        function.free_heap()
+        text.line(f"ret i32 {code}")
+        text.begin(good)
+
+    def render(self) -> str:
+        """The whole module."""
+        width = 8 * self.target.vector_bytes
+        attributes = (
+            f'attributes #0 = {{ nounwind "prefer-vector-width"="{width}"'
+            f' "min-legal-vector-width"="{width}" }}'
+        )
+        parts = [
+            f'target triple = "{self.target.triple}"',
+            *self.declarations,
+            *self.library.values(),
+            *self.bodies,
+            attributes,
+            *self._alias_nodes(),
+        ]
+        return "\n\n".join(parts) + "\n"
+
+
+def print_llvm(module: IRModule, target: Target, *, check_bounds: bool = False) -> ModuleText:
+    """The LLVM text of all programs of a verified module; `ModuleText.render` gives it."""
+    text = ModuleText(module, target, check_bounds)
+    for function in module.functions.values():
+        text.add(function)
+    return text
+
+
+__all__ = ["PARALLEL", "Analyzer", "Message", "ModuleText", "print_llvm"]

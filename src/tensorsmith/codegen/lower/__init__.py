@@ -1,0 +1,1 @@
+"""From blocks to flat loops that the code generators can print."""
