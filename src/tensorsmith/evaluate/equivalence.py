@@ -67,7 +67,7 @@ def equivalent(
 def _check_signatures(a: TensorProgram, b: TensorProgram) -> None:
     def signature(program: TensorProgram) -> list[str]:
         return [
-            f"{p.dtype} buffer of rank {p.rank}" if isinstance(p, Buffer) else f"{p.dtype} scalar"
+            f"{p.dtype}[{', '.join(':' * p.rank)}]" if isinstance(p, Buffer) else f"{p.dtype}"
             for p in program.params
         ]
 

@@ -207,7 +207,7 @@ class NumPyDomain(Domain[Value, Memory]):
         at = self._first(indices, bad)
         raise UninitializedError(
             f"{self.program} reads {_element(buffer, at)}, which nothing has written",
-            because=f"{buffer.name!r} is allocated here, with undefined content",
+            because=f"{buffer.name!r} is a local buffer, whose content is undefined at first",
         )
 
     def _first(self, indices: Sequence[Value], bad: Value) -> tuple[int, ...]:
