@@ -5,7 +5,7 @@ import pytest
 
 from tensorsmith import te
 from tensorsmith.evaluate import interpret
-from tensorsmith.ir import Block, For, IterKind, Load, Var
+from tensorsmith.ir import Block, Buffer, For, IterKind, Load, Var
 
 
 def only_block(program):
@@ -146,3 +146,15 @@ def test_definitions_know_where_they_were_written():
     assert 'B = te.compute((3,), lambda i: A[i], "B")' in B.span.source.line(B.span.line)
     block, _ = only_block(te.program([A], B))
     assert block.span is B.span
+
+
+def test_a_tensor_is_not_a_sequence():
+    with pytest.raises(TypeError, match="not iterable"):
+        list(te.placeholder((3,), name="A"))
+
+
+def test_a_replaced_tensor_is_a_buffer():
+    A = te.placeholder((3,), name="A")
+    buffer = A.replace(name="B", scope="local")
+    assert type(buffer) is Buffer
+    assert (buffer.name, buffer.shape, buffer.scope) == ("B", A.shape, "local")

@@ -31,7 +31,7 @@ def test_a_program_is_copied_in():
     m = T.dim("m")
     X = te.placeholder((m + 1,), "int32", "X")
     once = te.extern(reverse, [X], ((m + 1,), "int32"), "once")
-    twice = te.extern(reverse, [once], ((m + 1,), "int32"), "twice")
+    twice = te.extern(reverse, once, ((m + 1,), "int32"), "twice")
     x, y, z = np.arange(4, dtype="i4"), np.zeros(4, "i4"), np.zeros(4, "i4")
     interpret(te.program([X], [once, twice]), x, y, z)
     np.testing.assert_array_equal(y, x[::-1])

@@ -54,7 +54,7 @@ def test_a_computed_tensor_may_be_an_input():
     A = te.placeholder((3,), name="A")
     B = te.compute((3,), lambda i: A[i] + 1.0, "B")
     C = te.compute((3,), lambda i: B[i] * 2.0, "C")
-    program = te.program([B], C)
+    program = te.program(B, C)
     assert block_names(program) == ["C"]
     assert [p.name for p in program.params] == ["B", "C"]
 

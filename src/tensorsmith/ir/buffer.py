@@ -135,6 +135,9 @@ class Buffer:
             indices = (indices,)
         return Load(self, as_exprs(indices))
 
+    __iter__ = None
+    """Not a sequence: without this, Python would iterate by subscripts, for ever."""
+
     def __deepcopy__(self, memo: object) -> Buffer:
         return self
 

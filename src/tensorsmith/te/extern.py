@@ -160,7 +160,7 @@ def _part(region: Region, lowering: Lowering, copies: list[Stmt]) -> Region:
 @overload
 def extern(
     body: Body,
-    inputs: Sequence[Tensor | Region | ExprLike],
+    inputs: Tensor | Sequence[Tensor | Region | ExprLike],
     outputs: Output,
     name: str = ...,
     *,
@@ -171,7 +171,7 @@ def extern(
 @overload
 def extern(
     body: Body,
-    inputs: Sequence[Tensor | Region | ExprLike],
+    inputs: Tensor | Sequence[Tensor | Region | ExprLike],
     outputs: list[Output],
     name: str = ...,
     *,
@@ -181,7 +181,7 @@ def extern(
 
 def extern(
     body: Body,
-    inputs: Sequence[Tensor | Region | ExprLike],
+    inputs: Tensor | Sequence[Tensor | Region | ExprLike],
     outputs: Output | list[Output],
     name: str = "",
     *,
@@ -210,7 +210,8 @@ def extern(
             make_tensor(own if len(specs) == 1 else f"{own}_{n}", check_shape(s), d, span)
             for n, (s, d) in enumerate(specs)
         )
-        args = tuple(a if isinstance(a, (Tensor, Region)) else as_expr(a) for a in inputs)
+        given = (inputs,) if isinstance(inputs, Tensor) else inputs
+        args = tuple(a if isinstance(a, (Tensor, Region)) else as_expr(a) for a in given)
         _check_regions(body, args)
         define(
             Extern(

@@ -15,7 +15,7 @@ from tensorsmith.verify import verify
 
 
 def program(
-    inputs: Sequence[Tensor | Var],
+    inputs: Tensor | Var | Sequence[Tensor | Var],
     outputs: Tensor | Sequence[Tensor],
     name: str = "main",
     *,
@@ -37,14 +37,15 @@ def program(
     """
     span = caller()
     with placed(span):
+        arguments = (inputs,) if isinstance(inputs, (Tensor, Var)) else tuple(inputs)
         results = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
-        _check_parameters(inputs, results)
-        given = frozenset(i for i in inputs if isinstance(i, Tensor))
+        _check_parameters(arguments, results)
+        given = frozenset(i for i in arguments if isinstance(i, Tensor))
         definitions = definitions_under(results, given)
-        _check_closed(inputs, results, definitions)
+        _check_closed(arguments, results, definitions)
         lowering = Lowering()
         params = tuple(
-            lowering.make_buffer(p) if isinstance(p, Tensor) else p for p in (*inputs, *results)
+            lowering.make_buffer(p) if isinstance(p, Tensor) else p for p in (*arguments, *results)
         )
         body = lowering.statements(definitions)
         made = TensorProgram(name, params, body, MappingProxyType(dict(attrs)), span=span)

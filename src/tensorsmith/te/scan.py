@@ -116,7 +116,8 @@ class Scan(Definition):
         if self.is_pointwise:
             (only,) = self.inner
             assert isinstance(only, Compute)
-            return replace(only, name=self.name, attrs=self.attrs).lower_within(nest, lowering)
+            attrs = MappingProxyType({**only.attrs, **self.attrs})
+            return replace(only, name=self.name, attrs=attrs).lower_within(nest, lowering)
         name = lowering.unique(self.name)
         body = lowering.statements(self.inner)
         return nest.around(Block(name, tuple(nest.iters), body, attrs=self.attrs, span=self.span))
