@@ -440,7 +440,7 @@ def test_costs_at_unknown_dimensions() -> None:
 the cost of f has no variable 'z'
   given: it has n, m, x
 """
-    check(EvaluationError, text, cost, COPY).at(z=1)
+    check(EvaluationError, text, cost(COPY).at, z=1)
 
 
 def test_bounds_of_unknown_names() -> None:
