@@ -254,6 +254,13 @@ REFUSED = [
             "  because: a quotient of loop variables is no sum of digits"
         ),
     ),
+    ([i], ranges(i=4), as_expr(4) <= i, "the predicate 4 <= i never holds"),
+    (
+        [i],
+        ranges(i=9),
+        (i < 3) & (as_expr(4) <= i),
+        "the predicate 4 <= i never holds",
+    ),
 ]
 
 

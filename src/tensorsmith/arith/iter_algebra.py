@@ -320,13 +320,15 @@ class IterAlgebra(Fusion):
     # --- Constraints -------------------------------------------------------------------------
 
     def constrain(self, fused: Fused, first: Expr, stop: Expr, predicate: Expr) -> None:
-        """Let the number of `fused` satisfy ``first <= number < stop``, as `predicate` says."""
-        mark = self._new_mark(
-            self._counted_from(fused, self.simplify(-first)),
-            ZERO,
-            ZERO,
-            self.simplify(stop - first),
-        )
+        """Let the number of `fused` satisfy ``first <= number < stop``, as `predicate` says.
+
+        Raises ArithError if that leaves nothing.
+        """
+        extent = self.simplify(stop - first)
+        if self.holds(extent <= 0):
+            raise ArithError(f"the predicate {predicate!r} never holds")
+        number = self._counted_from(fused, self.simplify(-first))
+        mark = self._new_mark(number, ZERO, ZERO, extent)
         self.constraints.append(Constraint(mark, fused, predicate))
         self._sums.clear()
         self._quotients.clear()
