@@ -1,0 +1,260 @@
+"""Primitives that change loops: split, fuse, reorder.
+
+Each takes a program and gives a new one; it checks first, and raises ScheduleError before anything
+changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tensorsmith.arith import Analyzer
+from tensorsmith.ir import (
+    And,
+    Block,
+    Const,
+    Expr,
+    ExprLike,
+    For,
+    If,
+    IterKind,
+    LoopKind,
+    Seq,
+    Stmt,
+    TensorProgram,
+    Var,
+    as_expr,
+    free_vars,
+)
+from tensorsmith.ir.rewrite import children, substitute_stmt, with_children
+from tensorsmith.ir.stmt import TRUE, ZERO
+from tensorsmith.schedule.errors import ScheduleError
+from tensorsmith.schedule.tree import Site, blocks_in, find_loop, replace_stmt
+
+
+def split(
+    program: TensorProgram,
+    var: Var,
+    factors: Sequence[ExprLike | None],
+    *,
+    preserve_unit_loops: bool = True,
+    disable_predication: bool = False,
+) -> tuple[TensorProgram, list[Var]]:
+    """See `Schedule.split`. Gives the variables of the new loops, outermost first."""
+    site = find_loop(program, var)
+    loop = _plain_loop(site, "split")
+    facts = site.analyzer()
+    extents = _factors(loop, factors, facts)
+    new_vars = [Var(f"{var.name}_{k}") for k in range(len(extents))]
+    value: Expr = ZERO
+    for v, extent in zip(new_vars, extents, strict=True):
+        value = value * extent + v
+    covered = as_expr(1)
+    for extent in extents:
+        covered = covered * extent
+    with facts.scope():
+        for v, extent in zip(new_vars, extents, strict=True):
+            facts.bind(v, 0, extent)
+        value = facts.simplify(value)
+        body = substitute_stmt(loop.body, {var: facts.simplify(value + loop.start)})
+        guard = facts.simplify(value < loop.extent)
+        if guard is not TRUE:
+            if disable_predication:
+                raise ScheduleError(
+                    f"split({var.name}) needs a predicate: {covered!r} is not the extent"
+                    f" {loop.extent!r}",
+                    try_="factors whose product is the extent",
+                )
+            body = add_guard(body, guard, facts)
+    result: Stmt = body
+    kept: list[Var] = []
+    for v, extent in zip(reversed(new_vars), reversed(extents), strict=True):
+        if not preserve_unit_loops and isinstance(extent, Const) and extent.value == 1:
+            result = substitute_stmt(result, {v: ZERO})
+            continue
+        kept.append(v)
+        result = For(v, extent, result, span=loop.span)
+    return replace_stmt(program, loop, result), list(reversed(kept))
+
+
+def _plain_loop(site: Site, primitive: str) -> For:
+    loop = site.node
+    assert isinstance(loop, For)
+    if loop.kind is not LoopKind.SERIAL or loop.attrs:
+        what = loop.kind.value if loop.kind is not LoopKind.SERIAL else "annotated"
+        raise ScheduleError(
+            f"{primitive}: loop {loop.var.name!r} is {what}",
+            because="its parts would not all be that",
+            try_=f"{primitive} first, then make the new loops {what}",
+            where=loop.span,
+        )
+    return loop
+
+
+def _factors(loop: For, factors: Sequence[ExprLike | None], facts: Analyzer) -> list[Expr]:
+    """The extents of the new loops, the one that is None derived."""
+    name = loop.var.name
+    if not factors or sum(f is None for f in factors) > 1:
+        raise ScheduleError(
+            f"split({name}) takes one or more factors, of which one may be None",
+            given=f"factors={list(factors)!r}",
+        )
+    given = [None if f is None else facts.simplify(as_expr(f)) for f in factors]
+    known = as_expr(1)
+    for f in given:
+        if f is None:
+            continue
+        if facts.prove(f > 0) is not True:
+            raise ScheduleError(f"split({name}): the factor {f!r} is not known to be positive")
+        known = known * f
+    outer = facts.simplify((loop.extent + known - 1) // known)
+    extents = [outer if f is None else f for f in given]
+    covered = facts.simplify(known * outer) if None in given else facts.simplify(known)
+    if facts.prove(covered >= loop.extent) is not True:
+        raise ScheduleError(
+            f"split({name}): the factors cover {covered!r} of {loop.extent!r} iterations",
+            because="all iterations must be kept",
+            try_="None for one of the factors",
+        )
+    return extents
+
+
+def add_guard(s: Stmt, guard: Expr, facts: Analyzer) -> Stmt:
+    """`s` done only where `guard` holds: a predicate on its outermost blocks, a condition on what
+    stands outside of blocks."""
+    if isinstance(s, Block):
+        return replace(s, predicate=facts.simplify(And(s.predicate, guard)))
+    if isinstance(s, (Seq, For, If)) and blocks_in(s):
+        return with_children(s, tuple(add_guard(c, guard, facts) for c in children(s)))
+    return If(guard, s, span=s.span)
+
+
+def fuse(program: TensorProgram, loop_vars: Sequence[Var]) -> tuple[TensorProgram, Var]:
+    """See `Schedule.fuse`. Gives the variable of the fused loop."""
+    if not loop_vars:
+        raise ScheduleError("fuse takes at least one loop")
+    site = find_loop(program, loop_vars[0])
+    nest = [_plain_loop(find_loop(program, v), "fuse") for v in loop_vars]
+    for outer, inner in zip(nest, nest[1:], strict=False):
+        if outer.body is not inner:
+            raise ScheduleError(
+                f"fuse: {inner.var.name!r} is not the only thing inside of {outer.var.name!r}",
+                because="only loops that are perfectly nested become one",
+            )
+    outer_vars = {loop.var for loop in nest}
+    for loop in nest:
+        if used := outer_vars.intersection(free_vars(loop.extent, loop.start)):
+            raise ScheduleError(
+                f"fuse: the range of {loop.var.name!r} depends on {used.pop().name!r}",
+                because="the fused loop would not have a rectangular domain",
+            )
+    facts = site.analyzer()
+    fused = Var("_".join([*(loop.var.name for loop in nest), "fused"]))
+    extent = as_expr(1)
+    for loop in nest:
+        extent = extent * loop.extent
+    extent = facts.simplify(extent)
+    with facts.scope():
+        facts.bind(fused, 0, extent)
+        values: dict[Expr, Expr] = {}
+        rest: Expr = fused
+        for at, loop in reversed(list(enumerate(nest))):
+            value = rest if at == 0 else rest % loop.extent
+            values[loop.var] = facts.simplify(value + loop.start)
+            rest = rest // loop.extent
+    body = substitute_stmt(nest[-1].body, values)
+    new = For(fused, extent, body, span=nest[0].span)
+    return replace_stmt(program, nest[0], new), fused
+
+
+def reorder(program: TensorProgram, loop_vars: Sequence[Var]) -> TensorProgram:
+    """See `Schedule.reorder`."""
+    if len(set(loop_vars)) != len(loop_vars):
+        raise ScheduleError("reorder names a loop twice", given=_names(loop_vars))
+    if not loop_vars:
+        return program
+    chain = _chain(program, loop_vars)
+    order = iter(loop_vars)
+    new_order = [next(order) if loop.var in loop_vars else loop.var for loop in chain]
+    by_var = {loop.var: loop for loop in chain}
+    _check_ranges(new_order, by_var)
+    _check_order([loop.var for loop in chain], new_order, chain[-1].body)
+    result = chain[-1].body
+    for v in reversed(new_order):
+        result = replace(by_var[v], body=result)
+    return replace_stmt(program, chain[0], result)
+
+
+def _chain(program: TensorProgram, loop_vars: Sequence[Var]) -> list[For]:
+    """The loops from the outermost to the innermost of those named, each alone in the one around."""
+    found = [find_loop(program, v) for v in loop_vars]
+    innermost = max(found, key=lambda site: len(site.around))
+    assert isinstance(innermost.node, For)
+    chain = [innermost.node]
+    missing = set(loop_vars) - {innermost.node.var}
+    for s in reversed(innermost.around):
+        if not missing:
+            break
+        if not isinstance(s, For) or s.body is not chain[0]:
+            raise ScheduleError(
+                f"reorder({_names(loop_vars)}): the loops are not one nest",
+                because="something else stands between them",
+                try_="move it out first (compute_at, decompose_reduction, loop_partition)",
+            )
+        chain.insert(0, s)
+        missing.discard(s.var)
+    if missing:
+        raise ScheduleError(
+            f"reorder({_names(loop_vars)}): {missing.pop().name!r} is not around"
+            f" {innermost.node.var.name!r}"
+        )
+    return chain
+
+
+def _check_ranges(order: list[Var], by_var: dict[Var, For]) -> None:
+    for at, v in enumerate(order):
+        later = set(order[at:])
+        if used := later.intersection(free_vars(by_var[v].extent, by_var[v].start)):
+            raise ScheduleError(
+                f"reorder would move {v.name!r} out of {used.pop().name!r}, on which its range"
+                " depends"
+            )
+
+
+def _check_order(old: list[Var], new: list[Var], body: Stmt) -> None:
+    """What is ordered must stay ordered: the loops that opaque iterators use."""
+    blocks = blocks_in(body)
+    if len(blocks) != 1 or not _only_block(body):
+        raise ScheduleError(
+            "reorder: several blocks, or statements outside of blocks, stand inside of the loops",
+            because="one may use what another wrote in an earlier iteration",
+            try_="a nest with a single block",
+        )
+    ordered: set[Var] = set()
+    for it in blocks[0].iters:
+        if it.kind is IterKind.OPAQUE:
+            ordered.update(free_vars(it.binding))
+    before, after = ([v for v in order if v in ordered] for order in (old, new))
+    if before != after:
+        raise ScheduleError(
+            f"reorder({_names(new)}) would change the order of {_names(before)}",
+            because=f"opaque iterators of block {blocks[0].name!r} depend on it",
+        )
+
+
+def _only_block(s: Stmt) -> bool:
+    """Whether all that is done in `s` is done in one block."""
+    while not isinstance(s, Block):
+        inner = children(s)
+        if len(inner) != 1 or not isinstance(s, (For, If, Seq)):
+            return False
+        s = inner[0]
+    return True
+
+
+def _names(loop_vars: Sequence[Var]) -> str:
+    return ", ".join(v.name for v in loop_vars)
+
+
+Primitive = Callable[..., TensorProgram]
