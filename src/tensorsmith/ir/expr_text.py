@@ -254,24 +254,28 @@ def to_alias(roots: Iterable[Expr]) -> set[Expr]:
 class Texts:
     """The exact texts of the expressions of one statement.
 
-    aliases: the lines that must stand before the statement.
+    aliases: the names of parts, and their texts, in the order in which they use each other.
     """
 
-    def __init__(self, names: Names, roots: Iterable[Expr], *, may_alias: bool = True) -> None:
+    def __init__(self, names: Names, roots: Iterable[Expr]) -> None:
         roots = tuple(roots)
-        aliased = to_alias(roots) if may_alias else set()
+        aliased = to_alias(roots)
         done: dict[Expr, Text] = {}
         self._done = done
-        self.aliases: list[str] = []
+        self.aliases: list[tuple[str, str]] = []
         for e in postorder(*roots):
             if type(e) is Const:
                 continue
             text = _node_text(names, e, [done.get(a) for a in e.args])
             if e in aliased:
                 name = names.fresh("e")
-                self.aliases.append(f"{name} = T.alias({text[0]})")
+                self.aliases.append((name, text[0]))
                 text = name, _ATOM
             done[e] = text
+
+    def alias_lines(self) -> list[str]:
+        """The lines that must stand before the statement."""
+        return [f"{name} = T.alias({text})" for name, text in self.aliases]
 
     def of(self, root: Expr, like: DType | None = index, level: int = LOOSEST) -> str:
         """The text of one of the roots, where a bare constant would get the dtype `like`."""

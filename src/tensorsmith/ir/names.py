@@ -107,8 +107,9 @@ class Names:
     def _choose(self, wanted: str, named: Named | None) -> str:
         base = name = identifier(wanted)
         before = suffix = self._next_suffix.get(base, 1)
+        stem = base if base.strip("_") else "v"  # `__1` would not be a plain name
         while name in self._taken:
-            name = f"{base}_{suffix}"
+            name = f"{stem}_{suffix}"
             suffix += 1
         self._next_suffix[base] = suffix
         self._taken.add(name)

@@ -7,7 +7,8 @@ same bytes, and ``print(parse(print(m))) == print(m)``. `print_expr`, `print_reg
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 from tensorsmith.ir.buffer import Buffer, Region
@@ -23,6 +24,7 @@ from tensorsmith.ir.term_text import (
     buffer_exprs,
     buffer_text,
     facts_text,
+    inline_text,
     region_text,
     string_text,
 )
@@ -66,9 +68,11 @@ def print_module(module: IRModule) -> str:
 
     Raises IRError if statements are nested deeper than Python's syntax takes.
     """
-    texts = Texts(Names(), attr_exprs(module.attrs), may_alias=False)
+    texts = Texts(Names(), attr_exprs(module.attrs))
     attrs = f"(attrs={attrs_text(module.attrs, texts)})" if module.attrs else ""
-    lines = [*_header(module.functions.values()), "", "", f"@T.module{attrs}", "class Module:"]
+    aliases = ["", *texts.alias_lines()] if texts.aliases else []
+    lines = [*_header(module.functions.values()), *aliases, "", ""]
+    lines.extend([f"@T.module{attrs}", "class Module:"])
     python_names = _python_names(module.functions)
     declared: dict[str, Var] = {}
     for at, function in enumerate(module.functions.values()):
@@ -149,12 +153,15 @@ class _ProgramPrinter:
         self.names.reserve(self._python_names.values())
         for dim in _header_dims(program):
             self._declare(dim)
-        roots = [e for b in program.buffers for e in buffer_exprs(b)]
-        texts = Texts(self.names, (*roots, *attr_exprs(program.attrs)))
+        # What uses a parameter cannot be named before the function.
+        in_place = _uses_scalars(program)
+        types = [] if in_place else [e for b in program.buffers for e in buffer_exprs(b)]
+        texts = Texts(self.names, (*types, *attr_exprs(program.attrs)))
         indent = INDENT * self._printer.depth
-        self.declarations.extend(indent + line for line in texts.aliases)
+        self.declarations.extend(indent + line for line in texts.alias_lines())
         self._printer.emit(f"@T.program{self._options(program, texts)}")
-        self._signature(program, texts)
+        type_text = partial(inline_text, self.names) if in_place else texts.of
+        self._signature(program, type_text)
         self._printer.body(program.body)
 
     def _declare(self, dim: Var) -> None:
@@ -173,10 +180,10 @@ class _ProgramPrinter:
             options.append(f"attrs={attrs_text(program.attrs, texts)}")
         return f"({', '.join(options)})" if options else ""
 
-    def _signature(self, program: TensorProgram, texts: Texts) -> None:
+    def _signature(self, program: TensorProgram, type_text: Callable[[Expr], str]) -> None:
         emit = self._printer.emit
         name = self._python_names[program.name]
-        params = [self._param(param, texts) for param in program.params]
+        params = [self._param(param, type_text) for param in program.params]
         line = f"def {name}({', '.join(params)}):"
         if len(line) + len(INDENT) * self._printer.depth <= _COLUMNS:
             emit(line)
@@ -186,10 +193,10 @@ class _ProgramPrinter:
             emit(f"{INDENT}{param},")
         emit("):")
 
-    def _param(self, param: Param, texts: Texts) -> str:
+    def _param(self, param: Param, type_text: Callable[[Expr], str]) -> str:
         name = self.names.of(param)
         if isinstance(param, Buffer):
-            return f"{name}: T.Buffer({buffer_text(self.names, param, texts)})"
+            return f"{name}: T.Buffer({buffer_text(self.names, param, type_text)})"
         facts = facts_text(param)
         if facts:
             return f'{name}: T.Scalar("{param.dtype.name}"{facts})'

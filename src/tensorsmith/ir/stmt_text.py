@@ -107,7 +107,7 @@ class StmtPrinter:
     def texts(self, *roots: Expr) -> Texts:
         """The texts of expressions of the next line, after the lines that name their parts."""
         texts = Texts(self.names, roots)
-        for line in texts.aliases:
+        for line in texts.alias_lines():
             self.emit(line)
         return texts
 
@@ -164,7 +164,7 @@ class StmtPrinter:
 
     def alloc(self, stmt: Alloc) -> None:
         texts = self.texts(*buffer_exprs(stmt.buffer))
-        arguments = buffer_text(self.names, stmt.buffer, texts)
+        arguments = buffer_text(self.names, stmt.buffer, texts.of)
         self.emit(f"{self.names.of(stmt.buffer)} = T.alloc({arguments})")
 
     def assertion(self, stmt: Assert) -> None:

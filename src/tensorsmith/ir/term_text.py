@@ -77,17 +77,37 @@ def buffer_exprs(buffer: Buffer) -> tuple[Expr, ...]:
 def _layout_text(names: Names, layout: IndexMap) -> str:
     with names.scope():
         inputs = "".join(f" {names.of(v)}," for v in layout.inputs).removesuffix(",")
-        texts = Texts(names, layout.outputs, may_alias=False)
-        return f"lambda{inputs}: {tuple_text(texts.of(o) for o in layout.outputs)}"
+        texts = Texts(names, layout.outputs)
+        outputs = tuple_text(texts.of(o) for o in layout.outputs)
+        return f"lambda{inputs}: {_with_aliases(texts, outputs)}"
 
 
-def buffer_text(names: Names, buffer: Buffer, texts: Texts) -> str:
-    """The arguments of ``T.Buffer`` and ``T.alloc``; what has its default is left out."""
-    parts = [tuple_text(map(texts.of, buffer.shape)), string_text(buffer.dtype.name)]
+def _with_aliases(texts: Texts, text: str) -> str:
+    """A text inside of a lambda, before which no lines can stand."""
+    if not texts.aliases:
+        return text
+    parts = ", ".join(f"{name} := {alias}" for name, alias in texts.aliases)
+    return f"({parts}, {text})[-1]"
+
+
+def inline_text(names: Names, e: Expr) -> str:
+    """The text of `e` by itself, where no lines can stand before it."""
+    with names.scope():
+        texts = Texts(names, [e])
+        text = _with_aliases(texts, texts.of(e))
+        return f"(lambda: {text})()" if texts.aliases else text
+
+
+def buffer_text(names: Names, buffer: Buffer, text: Callable[[Expr], str]) -> str:
+    """The arguments of ``T.Buffer`` and ``T.alloc``; what has its default is left out.
+
+    text: the text of one of its expressions.
+    """
+    parts = [tuple_text(map(text, buffer.shape)), string_text(buffer.dtype.name)]
     if buffer.strides is not None:
-        parts.append(f"strides={tuple_text(map(texts.of, buffer.strides))}")
+        parts.append(f"strides={tuple_text(map(text, buffer.strides))}")
     if buffer.offset is not ZERO:
-        parts.append(f"offset={texts.of(buffer.offset)}")
+        parts.append(f"offset={text(buffer.offset)}")
     if buffer.layout is not None:
         parts.append(f"layout={_layout_text(names, buffer.layout)}")
     if buffer.scope != GLOBAL:

@@ -142,6 +142,11 @@ class Evaluator:
             raise ScriptError("a lambda of a script takes plain arguments without defaults")
         return ScriptFunction(self, node)
 
+    def _named(self, node: ast.NamedExpr) -> object:
+        value = self.evaluate(node.value)
+        self.environment.shadow(node.target.id, value, self.source.span(node).line)
+        return value
+
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> list[object]:
         values: list[object] = []
         with self.environment.scope():
@@ -338,6 +343,7 @@ class Evaluator:
         ast.List: _list,
         ast.ListComp: _comprehension,
         ast.Name: _name,
+        ast.NamedExpr: _named,
         ast.Slice: _slice,
         ast.Subscript: _subscript,
         ast.Tuple: _tuple,
@@ -394,7 +400,6 @@ _WORDS: Final[Mapping[type[ast.AST], str]] = {
     ast.Await: "`await`",
     ast.Yield: "`yield`",
     ast.YieldFrom: "`yield from`",
-    ast.NamedExpr: "`:=`",
     ast.Set: "a set",
     ast.SetComp: "a set",
     ast.DictComp: "a dictionary comprehension",

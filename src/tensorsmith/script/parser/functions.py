@@ -35,7 +35,8 @@ def parse_function(
     parser = StatementParser(source, Environment(outer), trusted=trusted)
     params = _params(parser, node)
     body = parser.sequence(node.body)
-    return TensorProgram(name or node.name, params, body, attrs, span=source.span(node))
+    own_name = node.name if name is None else name
+    return TensorProgram(own_name, params, body, attrs, span=source.span(node))
 
 
 def _params(parser: StatementParser, node: ast.FunctionDef) -> tuple[Param, ...]:
