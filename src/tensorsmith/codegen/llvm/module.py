@@ -12,6 +12,8 @@ from tensorsmith.codegen.llvm.function import Function
 from tensorsmith.codegen.llvm.memory import Place
 from tensorsmith.codegen.llvm.types import register_type
 from tensorsmith.codegen.lower.blocks import lower_blocks
+from tensorsmith.codegen.lower.compact import compact_buffers
+from tensorsmith.codegen.lower.unroll import unroll_loops
 from tensorsmith.errors import CodegenError, Span
 from tensorsmith.ir import Buffer, For, Invoke, IRModule, TensorProgram, Var
 from tensorsmith.ir.dtype import float32, float64
@@ -111,7 +113,7 @@ class ModuleText:
     def add(self, program: TensorProgram) -> None:
         """Print a program: its body, and the entry that checks arguments and calls it."""
         self.program = program
-        lowered = lower_blocks(program)
+        lowered = unroll_loops(compact_buffers(lower_blocks(program)))
         function = Function(self, f"{program.name}.body")
         params: list[str] = []
         for p in program.params:

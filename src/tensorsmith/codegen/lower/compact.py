@@ -1,0 +1,258 @@
+"""Local buffers move to the loops that use them, and shrink to what one iteration touches.
+
+A schedule leaves allocations where the program made them, at full size. A buffer whose accesses all lie
+in one loop's body is allocated there, with just the part that the body touches, if no iteration uses
+what an earlier one wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tensorsmith.arith import Analyzer, Interval
+from tensorsmith.arith.accesses import Access, collect_accesses
+from tensorsmith.arith.regions import relaxed_region, union_region
+from tensorsmith.arith.relax import symbolic_range
+from tensorsmith.errors import ArithError
+from tensorsmith.ir import (
+    Alloc,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    If,
+    Invoke,
+    Load,
+    Region,
+    Seq,
+    Stmt,
+    Store,
+    TensorProgram,
+    Var,
+    const,
+    free_vars,
+    postorder,
+    seq,
+    transform,
+)
+from tensorsmith.ir.rewrite import (
+    children,
+    expressions,
+    map_exprs,
+    statements,
+    transform_stmt,
+    with_children,
+)
+
+
+def compact_buffers(program: TensorProgram) -> TensorProgram:
+    """Allocate every local buffer in the innermost loop that can hold it, at the least size.
+
+    Before: no blocks. After: the same; buffers may be smaller and start at other indices.
+    Cost: a walk of its scope for each buffer.
+    """
+    for alloc in [s for s in statements(program.body) if isinstance(s, Alloc)]:
+        if alloc.buffer.layout is None and alloc.buffer.strides is None:
+            program = _Compaction(program, alloc).run()
+    return program
+
+
+@dataclass(slots=True)
+class _Compaction:
+    """One buffer on its way inwards."""
+
+    program: TensorProgram
+    alloc: Alloc
+
+    def run(self) -> TensorProgram:
+        path = self.path_to_uses()
+        if path is None:
+            return self.program
+        facts = Analyzer()
+        target: Stmt | None = None
+        region: Region | None = None
+        try:
+            for s in path:
+                if isinstance(s, If):
+                    continue
+                assert isinstance(s, For)
+                facts.bind(s.var, s.start, s.extent)
+                accesses = [
+                    a for a in collect_accesses(s.body) if a.region.buffer is self.alloc.buffer
+                ]
+                if not self.private(s, accesses, facts):
+                    break
+                found = union_region([relaxed_region(a, facts) for a in accesses], facts)
+                region, target = found, s
+        except ArithError:  # dead code
+            return self.program
+        loops = [s for s in path if isinstance(s, For)]
+        if target is None or region is None:
+            return self.program
+        inner = loops[: loops.index(target) + 1]
+        return self.move(target, self.fixed_size(region, tuple(inner)))
+
+    def path_to_uses(self) -> list[Stmt] | None:
+        """The loops and conditions between the allocation and all uses, outermost first."""
+        scope = next(
+            s
+            for s in statements(self.program.body)
+            if isinstance(s, Seq) and any(x is self.alloc for x in s.stmts)
+            or s is self.alloc
+        )
+        path: list[Stmt] = []
+        here: Stmt = scope
+        while True:
+            using = [c for c in children(here) if uses(c, self.alloc.buffer)]
+            if len(using) != 1:
+                return path
+            here = using[0]
+            if isinstance(here, (For, If)) and not uses_directly(here, self.alloc.buffer):
+                path.append(here)
+            elif not isinstance(here, Seq):
+                return path
+
+    def private(self, loop: For, accesses: list[Access], facts: Analyzer) -> bool:
+        """Whether no iteration of `loop` uses what another one wrote."""
+        regions = [relaxed_region(a, facts) for a in accesses]
+        box = union_region(regions, facts)
+        if any(self.apart(loop, start, extent, facts) for start, extent in box.ranges):
+            return True
+        return written_first(accesses, facts)
+
+    def apart(self, loop: For, start: Expr, extent: Expr, facts: Analyzer) -> bool:
+        """Whether the range moves by at least its extent from one iteration to the next."""
+        following = facts.simplify(_shifted(start, loop.var))
+        step = facts.simplify(following - start)
+        if loop.var in free_vars(step):
+            return False
+        return facts.prove(step >= extent) is True
+
+    def fixed_size(self, region: Region, loops: tuple[For, ...]) -> Region:
+        """The region with extents that hold in every iteration of the loops around."""
+        facts = Analyzer()
+        for loop in loops:
+            facts.bind(loop.var, loop.start, loop.extent)
+        ranges = []
+        for (start, extent), full in zip(region.ranges, self.alloc.buffer.shape, strict=True):
+            used = {loop.var for loop in loops}
+            size = extent
+            if used.intersection(free_vars(extent)):
+                bounds: Interval = facts.bounds(extent)
+                widest = symbolic_range(extent, loops, facts)
+                if bounds.high is not None:
+                    size = const(bounds.high)
+                elif widest is not None:
+                    size = widest[1]
+                else:
+                    start, size = const(0), full
+            ranges.append((start, size))
+        return Region(region.buffer, ranges)
+
+    def move(self, loop: For, region: Region) -> TensorProgram:
+        """The program with the buffer allocated in the body of `loop`, just for `region`."""
+        old = self.alloc.buffer
+        new = old.replace(shape=tuple(extent for _, extent in region.ranges))
+        starts = tuple(start for start, _ in region.ranges)
+
+        def rebase(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+            return tuple(
+                Analyzer().simplify(i - s) for i, s in zip(indices, starts, strict=True)
+            )
+
+        def loads(e: Expr) -> Expr | None:
+            if isinstance(e, Load) and e.buffer is old:
+                return Load(new, rebase(e.indices))
+            return None
+
+        def stores(s: Stmt) -> Stmt | None:
+            if isinstance(s, Store) and s.buffer is old:
+                return replace(s, buffer=new, indices=rebase(s.indices))
+            if isinstance(s, Invoke):
+                return replace(s, args=tuple(argument(a) for a in s.args))
+            return None
+
+        def argument(a: Expr | Region) -> Expr | Region:
+            if not isinstance(a, Region) or a.buffer is not old:
+                return a
+            first = rebase(tuple(start for start, _ in a.ranges))
+            extents = (extent for _, extent in a.ranges)
+            return Region(new, zip(first, extents, strict=True))
+
+        cache: dict[Expr, Expr] = {}
+        body = map_exprs(loop.body, lambda e: transform(e, loads, cache))
+        body = transform_stmt(body, stores)
+        inner = replace(loop, body=seq(Alloc(new, span=self.alloc.span), body))
+
+        def put(s: Stmt) -> Stmt:
+            if s is loop:
+                return inner
+            if s is self.alloc:
+                return Seq(())
+            changed = with_children(s, tuple(put(c) for c in children(s)))
+            return seq(*changed.stmts) if isinstance(changed, Seq) else changed
+
+        return replace(self.program, body=put(self.program.body))
+
+
+def _shifted(e: Expr, var: Var) -> Expr:
+    """`e` in the next iteration of the loop over `var`."""
+
+    def change(x: Expr) -> Expr | None:
+        return var + 1 if x is var else None
+
+    return transform(e, change)
+
+
+def written_first(accesses: list[Access], facts: Analyzer) -> bool:
+    """Whether what is read was written before in the same statement: the first access, in order of
+    the text, writes a box exactly, and everything read lies in it."""
+    first = accesses[0]
+    if not first.is_write or first.guards:
+        return False
+    box = relaxed_region(first, facts)
+    if not _is_exact(first, box, facts):
+        return False
+    for a in accesses:
+        region = relaxed_region(a, facts)
+        for (start, extent), (low, size) in zip(region.ranges, box.ranges, strict=True):
+            inside = (start >= low) & (start + extent <= low + size)
+            if facts.prove(inside) is not True:
+                return False
+    return True
+
+
+def _is_exact(a: Access, box: Region, facts: Analyzer) -> bool:
+    """Whether the access touches every element of its box: each index is one loop's variable, plus
+    something fixed, or fixed."""
+    inner = {loop.var: loop for loop in a.loops}
+    used: set[Var] = set()
+    for (start, _), (low, _) in zip(a.region.ranges, box.ranges, strict=True):
+        moving = [v for v in free_vars(start) if v in inner]
+        if not moving:
+            continue
+        if len(moving) != 1 or moving[0] in used:
+            return False
+        loop = inner[moving[0]]
+        used.add(loop.var)
+        plain = facts.simplify(start - low - (loop.var - loop.start))
+        if not isinstance(plain, Const) or plain.value != 0:
+            return False
+    return True
+
+
+def uses(s: Stmt, buffer: Buffer) -> bool:
+    """Whether `s` loads from, stores to or passes on the buffer, at any depth."""
+    return any(uses_directly(x, buffer) for x in statements(s))
+
+
+def uses_directly(s: Stmt, buffer: Buffer) -> bool:
+    """Whether `s` itself does, not a statement inside it."""
+    if isinstance(s, Store) and s.buffer is buffer:
+        return True
+    if isinstance(s, Invoke) and any(
+        isinstance(a, Region) and a.buffer is buffer for a in s.args
+    ):
+        return True
+    roots = tuple(expressions(s))
+    return any(isinstance(e, Load) and e.buffer is buffer for e in postorder(*roots))
