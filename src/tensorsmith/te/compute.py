@@ -21,6 +21,7 @@ from tensorsmith.ir import (
     For,
     Iter,
     IterKind,
+    Select,
     Stmt,
     Var,
     as_expr,
@@ -131,17 +132,30 @@ class Compute(Definition):
             outputs, remaining = remaining[:count], remaining[count:]
             results = reduction.step(tuple(o[self.axes] for o in outputs))
             if len(outputs) > 1:
-                names = [Var(f"new_{o.name}", o.dtype) for o in outputs]
-                stmts.extend(
-                    Bind(name, lowering.expr(result))
-                    for name, result in zip(names, results, strict=True)
-                )
-                results = tuple(names)
+                names = [f"new_{o.name}" for o in outputs]
+                bindings, results = _evaluated(tuple(map(lowering.expr, results)), names)
+                stmts.extend(bindings)
             stmts.extend(
                 lowering.store(output, self.axes, result)
                 for output, result in zip(outputs, results, strict=True)
             )
         return seq(*stmts)
+
+
+def _evaluated(
+    results: tuple[Expr, ...], names: Sequence[str]
+) -> tuple[list[Bind], tuple[Expr, ...]]:
+    """Bindings that evaluate `results`, and variables for them; a shared condition comes first."""
+    bindings = []
+    conditions = {r.condition if isinstance(r, Select) else None for r in results}
+    condition = conditions.pop()
+    if condition is not None and not conditions:
+        keeps = Var("keeps", condition.dtype)
+        bindings.append(Bind(keeps, condition))
+        results = tuple(Select(keeps, *r.args[1:]) for r in results)
+    variables = [Var(n, r.dtype) for n, r in zip(names, results, strict=True)]
+    bindings.extend(Bind(v, r) for v, r in zip(variables, results, strict=True))
+    return bindings, tuple(variables)
 
 
 def is_positive(extent: Expr) -> bool:

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias, cast, overload
 
 from tensorsmith.errors import DTypeError, IRError
 from tensorsmith.ir import (
+    INTRINSICS,
     Add,
     And,
     Binary,
@@ -28,7 +29,6 @@ from tensorsmith.ir import (
     Max,
     Min,
     Mul,
-    Ne,
     Not,
     Or,
     Select,
@@ -283,6 +283,9 @@ any: Final = _operator(Or, False, "any")
 all: Final = _operator(And, True, "all")
 
 
+_is_nan: Final = INTRINSICS["isnan"]
+
+
 def _extreme_pair(less: bool) -> Callable[[Values, Values], Sequence[ExprLike]]:
     """Of two (value, position) pairs the one that comes first in a total order.
 
@@ -295,7 +298,7 @@ def _extreme_pair(less: bool) -> Callable[[Values, Values], Sequence[ExprLike]]:
         earlier = Le(p, q)
         first: Expr = Or(beats, And(Eq(x, y), earlier))
         if x.dtype.is_float:
-            first = Select(Ne(x, x), Or(Not(Ne(y, y)), earlier), first)
+            first = Select(_is_nan(x), Or(Not(_is_nan(y)), earlier), first)
         return Select(first, x, y), Select(first, p, q)
 
     return combine
