@@ -68,7 +68,8 @@ class _Header:
         clause = self._parser.evaluator.evaluate(node.value)
         assert isinstance(clause, Clause)
         if clause.field in self.clauses:
-            raise self._parser.error(node, f"the {clause.field} of this block are given twice")
+            function = ast.unparse(node.value).partition("(")[0]
+            raise self._parser.error(node, f"a block has one {function}(...), and this is another")
         self.clauses[clause.field] = clause.value
 
     def _iterators(self, node: ast.Assign) -> None:
@@ -81,7 +82,7 @@ class _Header:
         targets = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
         if len(targets) != len(value.loops):
             raise self._parser.error(
-                target, f"{len(targets)} names for {len(value.loops)} iterators"
+                target, f"iterators need a name each: {len(targets)} for {len(value.loops)}"
             )
         with self._parser.source.place(node.value):
             iterations = [

@@ -84,14 +84,14 @@ class Environment:
         """Define `name` in the innermost scope. Raises ScriptError if it is defined already."""
         before = self.find(name)
         if before is not None and (before.role is not Role.STATIC or role is Role.PARAMETER):
-            raise _redefined(name, before)
+            raise redefined(name, before)
         self._scopes[-1][name] = Meaning(value, role, line)
 
     def assign(self, name: str, value: object, line: int) -> None:
         """Give a name a value of the parser, also one that has such a value already."""
         before = self.find(name)
         if before is not None and before.role is not Role.STATIC:
-            raise _redefined(name, before)
+            raise redefined(name, before)
         for scope in reversed(self._scopes):
             if name in scope:
                 scope[name] = Meaning(value, Role.STATIC, line)
@@ -115,7 +115,8 @@ class Environment:
         return ScriptError(f"{name!r} is not defined", try_=repr(close[0]) if close else None)
 
 
-def _redefined(name: str, before: Meaning) -> ScriptError:
+def redefined(name: str, before: Meaning) -> ScriptError:
+    """That `name` cannot be given another value."""
     if before.role in (Role.LOOP, Role.ITERATOR):
         what = f"{name!r} is {before.role.value}, and cannot be assigned to"
     else:

@@ -28,7 +28,7 @@ from tensorsmith.script.parser.source import SourceText
 from tensorsmith.script.terms import scalars
 from tensorsmith.script.terms.scalars import index_expr
 
-MAX_ITERATIONS: Final = 1_000_000
+MAX_ITERATIONS: Final = 100_000
 """Iterations that the parser itself makes for one script."""
 _OUTSIDE_ONLY: Final = frozenset({"program", "module", "parse_program", "parse_module"})
 _BUFFER_FIELDS: Final = frozenset({"dtype", "name", "rank", "scope", "shape", "strides"})
@@ -99,10 +99,12 @@ class Evaluator:
                 f"a loop cannot run over {iterable!r}",
                 try_="range(extent), T.grid(...), or a Python list, which is unrolled",
             )
-        for item in islice(iterable, MAX_ITERATIONS - self._iterations):
+        left = MAX_ITERATIONS - self._iterations
+        too_many = isinstance(iterable, (range, list, tuple)) and iterable[left:]
+        for item in () if too_many else islice(iterable, left):
             self._iterations += 1
             yield item
-        if self._iterations >= MAX_ITERATIONS:
+        if too_many or self._iterations >= MAX_ITERATIONS:
             raise ScriptError(f"the script unrolls to more than {MAX_ITERATIONS} iterations")
 
     # Leaves and displays
@@ -389,7 +391,7 @@ def _is_outside_only(function: object) -> bool:
 def _signature(name: str, function: Callable[..., object], args: list[object]) -> str | None:
     """How a function is called, or what may help where it was given an expression by mistake."""
     module = getattr(function, "__module__", None) or ""
-    if module.startswith("tensorsmith.script"):
+    if module.startswith("tensorsmith."):
         return f"{name}({', '.join(inspect.signature(function).parameters)})"
     if any(isinstance(a, Expr) for a in args):
         return "T.static(...) where the value is made, if the parser can know it"

@@ -43,6 +43,13 @@ def _params(parser: StatementParser, node: ast.FunctionDef) -> tuple[Param, ...]
     a = node.args
     if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults:
         raise parser.error(node, "a tensor program has plain parameters, without defaults")
+    seen: set[str] = set()
+    for arg in a.args:
+        if arg.arg in seen:
+            raise ScriptError(
+                f"two parameters are called {arg.arg!r}", where=parser.source.span(arg)
+            )
+        seen.add(arg.arg)
     # Scalars first: the shapes of buffers may use them, also those that come later.
     scalars = {arg.arg: var for arg in a.args if (var := _scalar(parser, arg)) is not None}
     return tuple(scalars[arg.arg] if arg.arg in scalars else _buffer(parser, arg) for arg in a.args)

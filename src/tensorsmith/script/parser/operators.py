@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from tensorsmith.errors import ScriptError, TensorsmithError
+from tensorsmith.errors import DTypeError, ScriptError, TensorsmithError
 from tensorsmith.ir.expr import Expr, equal, not_equal
 
 MAX_BITS: Final = 4096
@@ -90,6 +90,8 @@ def operate(op: ast.operator, left: Any, right: Any, *, trusted: bool) -> Any:
     trusted: whether Python may compute with other values than numbers.
     """
     if isinstance(left, Expr) or isinstance(right, Expr):
+        if isinstance(op, ast.Div) and not _has_float(left, right):
+            raise DTypeError("`/` is the quotient of floats", try_="`//`, which rounds down")
         if isinstance(op, (ast.Pow, ast.MatMult)):
             raise ScriptError(
                 f"expressions have no operator {_SYMBOLS[type(op)]!r}",
@@ -99,6 +101,10 @@ def operate(op: ast.operator, left: Any, right: Any, *, trusted: bool) -> Any:
         _check_growth(op, left, right, trusted=trusted)
     with python_errors():
         return _OPERATORS[type(op)](left, right)
+
+
+def _has_float(*values: Any) -> bool:
+    return any(v.dtype.is_float if isinstance(v, Expr) else isinstance(v, float) for v in values)
 
 
 def _check_growth(op: ast.operator, left: object, right: object, *, trusted: bool) -> None:

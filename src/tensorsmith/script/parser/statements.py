@@ -27,7 +27,7 @@ from tensorsmith.ir.stmt import (
     seq,
 )
 from tensorsmith.script.parser import blocks
-from tensorsmith.script.parser.environment import Environment, Role
+from tensorsmith.script.parser.environment import Environment, Role, redefined
 from tensorsmith.script.parser.expressions import Evaluator, distance
 from tensorsmith.script.parser.source import SourceText
 from tensorsmith.script.terms.blocks import BlockStart, Clause, InitStart, Iteration, Remap
@@ -158,12 +158,10 @@ class StatementParser:
         assert isinstance(node.target, ast.Name)
         name = node.target.id
         meaning = self.environment.find(name)
-        if meaning is None or meaning.role is not Role.STATIC:
-            raise self.error(
-                node,
-                f"{name!r} is given once, and cannot be changed",
-                "an element of a buffer: A[i] += ...; or T.static for a value of the parser",
-            )
+        if meaning is None:
+            raise self.error(node, f"{name!r} is not defined by the script")
+        if meaning.role is not Role.STATIC:
+            raise redefined(name, meaning)
         after = self._operate(node, meaning.value)
         self.environment.assign(name, after, meaning.line)
         return []
@@ -299,7 +297,8 @@ class StatementParser:
         targets = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
         if len(targets) != len(loops.extents):
             raise self.error(
-                node.target, f"{len(targets)} loop variables for {len(loops.extents)} loops"
+                node.target,
+                f"loops need a variable each: {len(targets)} for {len(loops.extents)} loops",
             )
         span = self.source.span(node)
         with self.environment.scope():
