@@ -119,7 +119,9 @@ class _Inputs:
         least = min((n for shape in self.shapes for n in shape), default=1)
         shapes = iter(self.shapes)
         self.drawn = tuple(
-            self._draw(p.dtype, next(shapes) if isinstance(p, Buffer) else (), random, least, small)
+            self._draw(p.dtype, next(shapes), random, least, small)
+            if isinstance(p, Buffer)
+            else self._draw_scalar(p, random, least, small)
             for p in self.program.params
         )
         return self.run_again(program, entry)
@@ -133,6 +135,13 @@ class _Inputs:
         domain = PrimeFieldDomain(self.prime, salt=self.salt)
         evaluate(program, domain, args, entry=entry)
         return [arg.data for arg in args if isinstance(arg, Memory)]
+
+    def _draw_scalar(
+        self, param: Var, random: np.random.Generator, least: int, small: bool
+    ) -> Value:
+        if (param.low, param.high, param.multiple_of) != (None, None, 1):
+            return np.asarray(_random_dim(param, random)).astype(carrier(param.dtype))
+        return self._draw(param.dtype, (), random, least, small)
 
     def _draw(
         self,
