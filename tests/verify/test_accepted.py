@@ -26,6 +26,14 @@ def f(A: T.Buffer((n,), "float32"), B: T.Buffer((n,), "bool")):
     for i in range(n):
         B[i] = i < 1 or A[i - 1] < 0.0
 """,
+    "guarded by a part of a condition on data": """
+n = T.dim("n")
+
+@T.program
+def f(M: T.Buffer((n,), "int32"), A: T.Buffer((n,), "float32"), B: T.Buffer((n,), "float32")):
+    for i in range(n):
+        B[i] = T.select(i >= 1 and M[i] > 0, A[i - 1], 0.0)
+""",
     "guarded by if and else": """
 n = T.dim("n")
 
