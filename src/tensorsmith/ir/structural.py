@@ -16,58 +16,30 @@ nothing, and no depth overflows Python's stack.
 from __future__ import annotations
 
 import enum
-import hashlib
-import itertools
-import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from tensorsmith.errors import Span
-from tensorsmith.ir.buffer import Buffer, IndexMap, Region
-from tensorsmith.ir.dtype import DType
-from tensorsmith.ir.expr import Call, Cast, Const, Expr, Load, Reinterpret, Select, Var
+from tensorsmith.ir.buffer import Buffer, IndexMap
+from tensorsmith.ir.expr import Expr, Load, Var
+from tensorsmith.ir.hashing import structural_hash
 from tensorsmith.ir.module import IRModule, TensorProgram
-from tensorsmith.ir.stmt import (
-    Alloc,
-    Assert,
-    Bind,
-    Block,
-    For,
-    If,
-    Invoke,
-    Iter,
-    Seq,
-    Stmt,
-    Store,
-    While,
+from tensorsmith.ir.parts import (
+    FIELDS,
+    SYMBOL_FIELDS,
+    Defined,
+    Symbol,
+    Term,
+    fields_of,
+    leaf_text,
+    operand_labels,
+    own_text,
+    statements,
 )
+from tensorsmith.ir.stmt import Iter, Stmt
 
-Term: TypeAlias = Expr | Stmt | TensorProgram | IRModule
-Symbol: TypeAlias = Var | Buffer
-
-FIELDS: Final[Mapping[type, tuple[str, ...]]] = {
-    Store: ("buffer", "indices", "value"),
-    Bind: ("value", "=var"),
-    Alloc: ("=buffer",),
-    Assert: ("condition", "message"),
-    Invoke: ("callee", "args"),
-    If: ("condition", "then", "orelse"),
-    While: ("condition", "body"),
-    For: ("kind", "thread", "start", "extent", "=var", "attrs", "body"),
-    Iter: ("kind", "start", "extent", "binding", "=var"),
-    Block: ("iters", "predicate", "reads", "writes", "attrs", "init", "body"),
-    Region: ("buffer", "ranges"),
-    TensorProgram: ("=params", "attrs", "body"),
-    IRModule: ("attrs", "functions"),
-}
-"""What of each class counts, in the order of the walk. '=' marks what defines a symbol."""
-
-SYMBOL_FIELDS: Final[Mapping[type, tuple[str, ...]]] = {
-    Var: ("dtype", "low", "high", "multiple_of"),
-    Buffer: ("dtype", "shape", "strides", "offset", "layout", "scope", "align"),
-}
-"""What of a variable and of a buffer counts, when it corresponds to another one."""
+__all__ = ["Difference", "Term", "diff", "statements", "structural_equal", "structural_hash"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +79,6 @@ def structural_equal(a: Term, b: Term, *, map_free_vars: bool = False) -> bool:
     return a is b or diff(a, b, map_free_vars=map_free_vars) is None
 
 
-def structural_hash(x: Term) -> str:
-    """A hex digest which terms that are equal share, in every process and on every machine.
-
-    Free variables and buffers count by the position of their first use.
-    """
-    hasher = _Hasher()
-    hasher.walk(x)
-    return hashlib.blake2b("\n".join(hasher.tokens).encode(), digest_size=16).hexdigest()
-
-
 def diff(a: Term, b: Term, *, map_free_vars: bool = False) -> Difference | None:
     """The first difference between two terms, in the order of their text; None if they are equal.
 
@@ -124,176 +86,6 @@ def diff(a: Term, b: Term, *, map_free_vars: bool = False) -> Difference | None:
     """
     closed = isinstance(a, (TensorProgram, IRModule))
     return _Matcher(map_free=closed or map_free_vars).run(a, b, None)
-
-
-# --- Parts of a term -------------------------------------------------------------------------
-
-
-class _Defined:
-    """A symbol at the place of its definition."""
-
-    __slots__ = ("symbol",)
-
-    def __init__(self, symbol: Symbol) -> None:
-        self.symbol = symbol
-
-
-def statements(stmt: Stmt) -> tuple[Stmt, ...]:
-    """The statements of `stmt` in order, sequences flattened at every depth."""
-    flat: list[Stmt] = []
-    stack = [stmt]
-    while stack:
-        top = stack.pop()
-        if isinstance(top, Seq):
-            stack.extend(reversed(top.stmts))
-        else:
-            flat.append(top)
-    return tuple(flat)
-
-
-def _defined(value: object) -> object:
-    if isinstance(value, tuple):
-        return tuple(_Defined(v) for v in value)
-    assert isinstance(value, (Var, Buffer))
-    return _Defined(value)
-
-
-def _fields(node: object, names: Iterable[str]) -> Iterator[tuple[str, object]]:
-    """The fields of `node` as (label, value); statements as tuples of statements."""
-    for name in names:
-        if name[0] == "=":
-            yield f".{name[1:]}", _defined(getattr(node, name[1:]))
-        else:
-            value = getattr(node, name)
-            yield f".{name}", statements(value) if isinstance(value, Stmt) else value
-
-
-def _operand_labels(e: Expr) -> tuple[str, ...]:
-    if isinstance(e, Select):
-        return (".condition", ".a", ".b")
-    if isinstance(e, (Load, Call)):
-        part = "indices" if isinstance(e, Load) else "args"
-        return tuple(f".{part}[{k}]" for k in range(len(e.args)))
-    return (".a", ".b")[: len(e.args)]
-
-
-def _own(e: Expr) -> str:
-    """What makes up a node besides its class, its operands and its buffer."""
-    if isinstance(e, Const):
-        value = struct.pack("<d", e.value).hex() if isinstance(e.value, float) else e.value
-        return f"{value}:{e.dtype.name}"
-    if isinstance(e, (Cast, Reinterpret)):
-        return e.dtype.name
-    return e.intrinsic.name if isinstance(e, Call) else ""
-
-
-def _leaf(value: object) -> str:
-    if isinstance(value, enum.Enum):
-        return value.name
-    if isinstance(value, DType):
-        return value.name
-    return f"{type(value).__name__} {value!r}"
-
-
-# --- Hashing ---------------------------------------------------------------------------------
-
-
-class _Hasher:
-    """Writes a term as tokens in which symbols and expression nodes are numbers."""
-
-    def __init__(self) -> None:
-        self.tokens: list[str] = []
-        self.symbols: dict[Symbol, int] = {}
-        self.nodes: dict[Expr, int] = {}
-        self.fresh = itertools.count()
-
-    def walk(self, root: object) -> None:
-        """Append the tokens of `root`."""
-        stack: list[object] = [statements(root) if isinstance(root, Stmt) else root]
-        while stack:
-            stack.extend(reversed(self._visit(stack.pop())))
-
-    def _visit(self, value: object) -> list[object]:
-        """Append the tokens of `value` itself; return what comes after them."""
-        if isinstance(value, Expr):
-            self.tokens.append(self._expr(value))
-            return []
-        if isinstance(value, Buffer):
-            self.tokens.append(self._symbol(value))
-            return []
-        if isinstance(value, _Defined):
-            self.tokens.append(f"define {self._symbol(value.symbol)}")
-            return []
-        if isinstance(value, tuple):
-            self.tokens.append(f"{len(value)} items")
-            return list(value)
-        if isinstance(value, Mapping):
-            keys = sorted(value)
-            self.tokens.append(f"keys {keys}")
-            return [self._closed(value[key]) for key in keys]
-        names = FIELDS.get(type(value))
-        if names is None:
-            self.tokens.append(_leaf(value))
-            return []
-        self.tokens.append(type(value).__name__)
-        return [field for _, field in _fields(value, names)]
-
-    def _closed(self, value: object) -> object:
-        """The digest of a function of a module, which has numbers of its own; else `value`."""
-        return structural_hash(value) if isinstance(value, TensorProgram) else value
-
-    def _expr(self, root: Expr) -> str:
-        """The number of `root`, after the tokens of those nodes under it that are new."""
-        nodes = self.nodes
-        stack = [root]
-        while stack:
-            e = stack[-1]
-            if e in nodes:
-                stack.pop()
-                continue
-            pending = [a for a in e.args if a not in nodes]
-            if pending:
-                stack.extend(reversed(pending))
-                continue
-            stack.pop()
-            if isinstance(e, Var):
-                text = self._symbol(e)
-            else:
-                buffer = self._symbol(e.buffer) if isinstance(e, Load) else ""
-                operands = " ".join([str(nodes[a]) for a in e.args])
-                text = f"{type(e).__name__} {_own(e)}{buffer} {operands}"
-            self.tokens.append(text)
-            nodes[e] = len(nodes)
-        return f"expr {nodes[root]}"
-
-    def _symbol(self, symbol: Symbol) -> str:
-        number = self.symbols.get(symbol)
-        if number is None:
-            number = self.symbols[symbol] = next(self.fresh)
-            self.tokens.append(f"{type(symbol).__name__} {number}")
-            for _, value in _fields(symbol, SYMBOL_FIELDS[type(symbol)]):
-                if isinstance(value, IndexMap):
-                    self._index_map(value)
-                else:
-                    self.walk(value)
-        return f"#{number}"
-
-    def _index_map(self, index_map: IndexMap) -> None:
-        """The inputs are numbered anew each time: maps may be shared between buffers."""
-        inner = _Hasher()
-        inner.fresh = self.fresh
-        inner.symbols = {s: n for s, n in self.symbols.items() if s not in index_map.inputs}
-        for position, v in enumerate(index_map.inputs):
-            inner.tokens.append(f"input {v.dtype.name} {v.low} {v.high} {v.multiple_of}")
-            inner.symbols[v] = -1 - position
-        inner.walk(index_map.outputs)
-        self.tokens.extend(inner.tokens)
-        for symbol, number in inner.symbols.items():
-            if number >= 0:
-                self.symbols.setdefault(symbol, number)
-
-
-# --- Difference ------------------------------------------------------------------------------
 
 
 class _Path:
@@ -338,7 +130,7 @@ def _text(value: object) -> str:
     """One side of a difference for people; long statements are cut."""
     if value is None:
         return "nothing"
-    if isinstance(value, _Defined):
+    if isinstance(value, Defined):
         return _text(value.symbol)
     if isinstance(value, Var):
         facts = (("low", value.low), ("high", value.high))
@@ -390,7 +182,7 @@ class _Matcher:
             return self._visit_expr(left, right, path)
         if isinstance(left, Buffer) and isinstance(right, Buffer):
             return self._use(left, right, path)
-        if isinstance(left, _Defined) and isinstance(right, _Defined):
+        if isinstance(left, Defined) and isinstance(right, Defined):
             return self._define(left.symbol, right.symbol, path)
         if isinstance(left, tuple) and isinstance(right, tuple):
             return self._visit_tuple(left, right, path)
@@ -400,12 +192,12 @@ class _Matcher:
             return self._visit_index_map(left, right, path)
         if (names := FIELDS.get(type(left))) is not None:
             return self._pairs(left, right, names, path)
-        if _leaf(left) != _leaf(right):
+        if leaf_text(left) != leaf_text(right):
             raise _different("different values", left, right, path)
         return []
 
     def _pairs(self, left: object, right: object, names: Iterable[str], path: _Path) -> list[_Item]:
-        sides = zip(_fields(left, names), _fields(right, names), strict=True)
+        sides = zip(fields_of(left, names), fields_of(right, names), strict=True)
         return [(a, b, _Path(label, path, a, b)) for (label, a), (_, b) in sides]
 
     def _visit_expr(self, left: Expr, right: Expr, path: _Path) -> list[_Item]:
@@ -413,11 +205,11 @@ class _Matcher:
             return []
         if isinstance(left, Var) and isinstance(right, Var):
             return self._use(left, right, path)
-        if len(left.args) != len(right.args) or _own(left) != _own(right):
+        if len(left.args) != len(right.args) or own_text(left) != own_text(right):
             raise _different("different expressions", left, right, path)
         # Any difference below ends the whole walk, so the pair may be taken as equal already.
         self.matched[left] = right
-        labels = _operand_labels(left)
+        labels = operand_labels(left)
         items: list[_Item] = [
             (a, b, _Path(label, path, None, None))
             for label, a, b in zip(labels, left.args, right.args, strict=True)
@@ -462,7 +254,7 @@ class _Matcher:
         inner = _Matcher(map_free=self.map_free)
         inner.to_right = {s: t for s, t in self.to_right.items() if s not in left.inputs}
         inner.to_left = {t: s for t, s in self.to_left.items() if t not in right.inputs}
-        inputs = tuple(map(_Defined, left.inputs)), tuple(map(_Defined, right.inputs))
+        inputs = tuple(map(Defined, left.inputs)), tuple(map(Defined, right.inputs))
         inner.walk(*inputs, _Path(".inputs", path, None, None))
         inner.walk(left.outputs, right.outputs, _Path(".outputs", path, None, None))
         for symbol, other in inner.to_right.items():
