@@ -41,6 +41,11 @@ def _sum(facts: Analyzer, quotient: Polynomial, atom: Expr, k: int, origin: Expr
     """``quotient + k * atom``, merged with what else the sum holds."""
     total = dict(quotient)
     add_scaled(total, facts.polynomial(atom), k)
+    return _merged(facts, total, origin)
+
+
+def _merged(facts: Analyzer, total: Polynomial, origin: Expr) -> Expr:
+    """The sum `total`, which may be changed; `origin` where a coefficient does not fit."""
     merge_quotients(facts, total)
     return _make(facts, total) if fits(total) else origin
 
@@ -68,14 +73,14 @@ def _div_const(facts: Analyzer, p: Polynomial, c: int, origin: Expr) -> Expr:
     add_scaled(quotient, {(): 1}, shift)
     if not any(rest):
         add_scaled(quotient, {(): 1}, rest.get((), 0) // c)
-        return _make(facts, quotient)
+        return _merged(facts, quotient, origin)
     if c == 1:
         add_scaled(quotient, rest, 1)
-        return _make(facts, quotient)
+        return _merged(facts, quotient, origin)
     low, high = facts.interval(rest)
     if low is not None and high is not None and low // c == high // c:  # div-small
         add_scaled(quotient, {(): 1}, low // c)
-        return _make(facts, quotient)
+        return _merged(facts, quotient, origin)
     inner = _make(facts, rest)
     return _sum(facts, quotient, _div_atom(facts, rest, inner, c), 1, origin)
 
@@ -160,10 +165,8 @@ def _div_symbolic(facts: Analyzer, e: Expr, a: Expr, b: Expr) -> Expr:
         return Const(1, index)
     p, d = facts.polynomial(a), facts.polynomial(b)
     quotient, rest = _divide_polynomial(facts, p, d)
-    if not rest:
-        return _make(facts, quotient) if fits(quotient) else e
-    if _in_divisor(facts, rest, d):  # div-symbolic
-        return _make(facts, quotient) if fits(quotient) else e
+    if not rest or _in_divisor(facts, rest, d):  # div-symbolic
+        return _merged(facts, quotient, e)
     if not quotient:
         return e
     if not fits(rest):

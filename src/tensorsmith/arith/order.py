@@ -90,7 +90,9 @@ def _extract_common(facts: Analyzer, kind: type[Expr], pair: list[Expr]) -> Expr
     rest = [_make(facts, difference(x, common)) for x in (p, q)]
     total = dict(common)
     extreme = _chain(kind, sorted(rest, key=facts.keys.__getitem__))
-    add_scaled(total, {(extreme,): 1}, 1)
+    if any(type(x) is kind for x in rest):  # what was taken out had kept them apart
+        extreme = _extreme(facts, extreme)
+    add_scaled(total, facts.polynomial(extreme), 1)
     return _make(facts, total)
 
 

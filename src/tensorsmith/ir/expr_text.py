@@ -93,11 +93,11 @@ MAX_REPEATED: Final = 12
 @functools.lru_cache(maxsize=4096)
 def _float_literal(text_key: str, dtype: DType) -> str:
     value = float.fromhex(text_key)
-    if dtype.bits == 64 or dtype.numpy is None:
+    if dtype.bits == 64:
         return repr(value)
     for digits in range(1, 18):
         short = float(f"{value:.{digits}g}")
-        if float(dtype.numpy.type(short)) == value:
+        if Const(short, dtype).value == value:
             return repr(short)
     return repr(value)
 
