@@ -1,6 +1,7 @@
-"""The entry of a compiled program: ``i32 name(void **args)``.
+"""The entry of a compiled program: ``i32 name(void **args, void *context)``.
 
 `args` has one slot a parameter: for a buffer a pointer to its DLPack ``DLTensor``, for a scalar its value.
+`context` is the runtime's (`tensorsmith.runtime.thread_pool`): on how many threads to run.
 The entry checks device, element type, rank, shape, strides and alignment, binds the symbolic dimensions,
 and calls the body. It gives 0, or the code of what was wrong (`ModuleText.messages`).
 """
@@ -70,10 +71,11 @@ class Entry:
                 )
             arguments.append(f"{register_type(d.dtype)} {register}")
         body = self.function.text
-        code = body.value(f'call i32 @"{self.program.name}.body"({", ".join(arguments)})')
+        passed = ("ptr %ctx", *arguments)
+        code = body.value(f'call i32 @"{self.program.name}.body"({", ".join(passed)})')
         return "\n".join(
             (
-                f'define i32 @"{self.program.name}"(ptr %args) #0 {{',
+                f'define i32 @"{self.program.name}"(ptr %args, ptr %ctx) #0 {{',
                 "entry:",
                 body.render(),
                 f"  ret i32 {code}",
@@ -108,7 +110,6 @@ class Entry:
 
     def check_type(self, tensor: str, p: Buffer) -> None:
         code, bits = dlpack_type(p.dtype)
-        body = self.function.text
         device = self.field(tensor, DL_DEVICE, "i32")
         self.fail_unless(f"icmp eq i32 {device}, {DL_CPU}", f"{p.name!r} does not lie in main memory")
         both = self.field(tensor, DL_DTYPE, "i32")
@@ -116,7 +117,6 @@ class Entry:
         self.fail_unless(f"icmp eq i32 {both}, {wanted}", f"{p.name!r} must be {p.dtype}")
         rank = self.field(tensor, DL_NDIM, "i32")
         self.fail_unless(f"icmp eq i32 {rank}, {p.rank}", f"{p.name!r} must have rank {p.rank}")
-        del body
 
     def check_shape(self, tensor: str, p: Buffer) -> None:
         shape = self.field(tensor, DL_SHAPE, "ptr")
@@ -125,7 +125,7 @@ class Entry:
             self.match(extent, got[axis], f"axis {axis} of {p.name!r} must have extent {extent!r}")
         strides = self.field(tensor, DL_STRIDES, "ptr")
         body = self.function.text
-        dense, given, after = (body.name(h) for h in ("dense", "given", "after"))
+        given, after = body.name("given"), body.name("after")
         missing = body.value(f"icmp eq ptr {strides}, null")
         if p.strides is not None:
             self.fail_unless(f"icmp ne ptr {strides}, null", f"{p.name!r} must come with strides")
@@ -136,7 +136,6 @@ class Entry:
                     f"axis {axis} of {p.name!r} must have stride {stride!r}",
                 )
             return
-        del dense
         body.line(f"br i1 {missing}, label %{after}, label %{given}")
         body.begin(given)
         self.check_dense(p, strides, got)
@@ -203,11 +202,11 @@ class Entry:
                 try_="a scalar parameter of that name",
             )
         value, _ = self.function.expressions.value(simplify(condition))
-        self.function.fail_unless(value, self.module.message(message, self.program.span))
+        self.function.fail_unless(value, self.module.message(message, None, is_argument=True))
 
     def fail_unless(self, comparison: str, message: str) -> None:
         good = self.function.text.value(comparison)
-        self.function.fail_unless(good, self.module.message(message, self.program.span))
+        self.function.fail_unless(good, self.module.message(message, None, is_argument=True))
 
     def data(self, tensor: str, p: Buffer) -> str:
         """The address of the first element."""

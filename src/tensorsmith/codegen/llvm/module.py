@@ -20,8 +20,7 @@ from tensorsmith.ir.dtype import float32, float64
 from tensorsmith.target import Target
 
 PARALLEL: Final = "ts_parallel"
-"""The runtime's ``i32 ts_parallel(i32 (*body)(void *env, i64 begin, i64 end), void *env, i64 begin,
-i64 end)``: runs the body for all of the range, in pieces; gives the first error code that is not 0."""
+"""The runtime's function that runs a loop on threads; see `tensorsmith.runtime.thread_pool`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +29,8 @@ class Message:
 
     text: str
     span: Span | None = None
+    is_argument: bool = False
+    """Whether it is about the arguments of the call."""
 
 
 @dataclass(slots=True)
@@ -69,9 +70,9 @@ class ModuleText:
         """Have this declaration in the module."""
         self.declarations[text] = None
 
-    def message(self, text: str, span: Span | None) -> int:
+    def message(self, text: str, span: Span | None, *, is_argument: bool = False) -> int:
         """The error code for this message."""
-        self.messages.append(Message(text, span))
+        self.messages.append(Message(text, span, is_argument))
         return len(self.messages)
 
     def math(self, name: str, element: str, lanes: int) -> str:
@@ -126,7 +127,7 @@ class ModuleText:
         for d in program.dims:
             params.append(self._scalar(function, d, len(params)))
         function.stmt(lowered.body)
-        self._finish(function, "internal", ", ".join(params))
+        self._finish(function, "internal", ", ".join(("ptr %ctx", *params)))
         self.bodies.append(Entry(self, program).text())
 
     def _scalar(self, function: Function, v: Var, number: int) -> str:
@@ -154,7 +155,7 @@ class ModuleText:
         start, _ = function.expressions.value(s.start)
         end, _ = function.expressions.value(function.facts.simplify(s.start + s.extent))
         body.counted_loop(s, "%begin", "%end", nonempty=True)
-        self._finish(body, "internal", "ptr %env, i64 %begin, i64 %end")
+        self._finish(body, "internal", "ptr %ctx, ptr %env, i64 %begin, i64 %end")
         text = function.text
         env = f"%{text.name('env')}"
         function.allocas.append(
@@ -170,9 +171,9 @@ class ModuleText:
             if type_ == "i1":
                 value, type_ = text.value(f"zext i1 {value} to i8"), "i8"
             text.line(f"store {type_} {value}, ptr {pointer}, align 8")
-        self.declare(f"declare i32 @{PARALLEL}(ptr, ptr, i64, i64)")
+        self.declare(f"declare i32 @{PARALLEL}(ptr, ptr, ptr, i64, i64)")
         code = text.value(
-            f'call i32 @{PARALLEL}(ptr @"{body.name}", ptr {env}, i64 {start}, i64 {end})'
+            f'call i32 @{PARALLEL}(ptr %ctx, ptr @"{body.name}", ptr {env}, i64 {start}, i64 {end})'
         )
         self.pass_on(function, code)
 

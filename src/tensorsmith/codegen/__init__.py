@@ -1,0 +1,5 @@
+"""Code generation: lowering to flat loops, LLVM for CPUs, and building what can be called."""
+
+from tensorsmith.codegen.compilation import build
+
+__all__ = ["build"]

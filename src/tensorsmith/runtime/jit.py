@@ -1,0 +1,68 @@
+"""Linking machine code into this process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import llvmlite.binding as llvm
+
+_lock: Final = threading.RLock()
+_linkers: list[Any] = []
+_loaded: list[Any] = []
+"""What keeps linked code mapped."""
+_counter: Final = iter(range(1, 1 << 62))
+
+
+def _host_machine() -> Any:  # noqa: ANN401  # llvmlite has no types
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2,
+        reloc="pic",
+        codemodel="small",
+        jit=True,
+    )
+
+
+def _linker() -> Any:  # noqa: ANN401  # llvmlite has no types
+    if not _linkers:
+        _linkers.append(llvm.create_lljit_compiler(_host_machine(), use_jit_link=False))
+    return _linkers[0]
+
+
+def link_object(
+    code: bytes, names: Iterable[str], imports: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """The addresses of the symbols `names` of an object file, linked into this process for good.
+
+    imports: addresses of symbols that the code uses, besides those of the process itself.
+    Raises OSError if a symbol is missing.
+    """
+    wanted = list(names)
+    with _lock:
+        linker = _linker()
+        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for name, address in (imports or {}).items():
+            builder.import_symbol(name, address)
+        for name in wanted:
+            builder.export_symbol(name)
+        try:
+            library = builder.link(linker, f"tensorsmith.{next(_counter)}")
+        except RuntimeError as error:
+            raise OSError(f"compiled code does not link: {error}") from None
+        _loaded.append(library)
+        return {name: library[name] for name in wanted}
+
+
+def link_ir(ir: str, names: Iterable[str]) -> dict[str, int]:
+    """As `link_object`, for LLVM IR of the runtime's own."""
+    with _lock:
+        machine = _host_machine()
+        module = llvm.parse_assembly(ir)
+        module.verify()
+        return link_object(machine.emit_object(module), names)

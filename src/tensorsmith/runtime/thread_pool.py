@@ -1,0 +1,344 @@
+"""The thread pool that runs parallel loops: LLVM IR, compiled when first used.
+
+``i32 ts_parallel(context, body, env, begin, end)`` calls ``body(context, env, b, e)`` for pieces of the range
+until it is done, on the context's threads, the caller among them; it gives the first error code that is
+not 0. Pieces are handed out one by one, so a thread that the system takes away stalls nothing but its
+own piece. Waiting is a short spin, then a futex, on both sides: a fork and join costs about a
+microsecond, and an idle pool uses no processor. One loop runs on threads at a time in a process: a
+second one that comes meanwhile runs on its caller alone, so that threads never outnumber processors.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import threading
+from typing import Final
+
+from tensorsmith.runtime.jit import link_ir
+
+SPINS: Final = 2000
+"""Pauses before a thread goes to sleep: about 40 microseconds."""
+PIECES: Final = 8
+"""Pieces a thread that a loop is cut into, if it has so many iterations."""
+
+# Byte offsets in a pool. What different threads write lies in different cache lines.
+_GENERATION, _PENDING, _SLEEPERS, _NEXT, _JOB, _WAITING = 0, 64, 128, 192, 256, 384
+_WORKERS: Final = 448
+_BODY, _ENV, _END, _STEP, _ERROR, _THREADS, _CONTEXT = range(_JOB, _JOB + 56, 8)
+MOST_THREADS: Final = 256
+POOL_BYTES: Final = _WORKERS + 16 * MOST_THREADS
+
+_FUTEX: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+_PAUSE: Final = {"x86_64": "pause", "aarch64": "yield"}
+
+
+def pool_ir(machine: str) -> str:
+    """The LLVM IR of the pool on Linux, for the architecture that ``uname -m`` calls `machine`."""
+    pause = _PAUSE.get(machine, "nop")
+    return (
+        _TEMPLATE.replace("$PAUSE", f'call void asm sideeffect "{pause}", "~{{memory}}"()')
+        .replace("$FUTEX", str(_FUTEX[machine]))
+        .replace("$SPINS", str(SPINS))
+        .replace("$PIECES", str(PIECES))
+        .replace("$PENDING", str(_PENDING))
+        .replace("$SLEEPERS", str(_SLEEPERS))
+        .replace("$NEXT", str(_NEXT))
+        .replace("$WAITING", str(_WAITING))
+        .replace("$WORKERS", str(_WORKERS))
+        .replace("$BODY", str(_BODY))
+        .replace("$ENV", str(_ENV))
+        .replace("$END", str(_END))
+        .replace("$STEP", str(_STEP))
+        .replace("$ERROR", str(_ERROR))
+        .replace("$THREADS", str(_THREADS))
+        .replace("$CONTEXT", str(_CONTEXT))
+    )
+
+
+_TEMPLATE: Final = """
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_detach(i64)
+declare i64 @syscall(i64, ...)
+declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+
+@ts_busy = global i32 0, align 64
+
+; Take pieces of the pool's loop until none is left.
+define internal void @work(ptr %pool) nounwind {
+entry:
+  %bodyp = getelementptr i8, ptr %pool, i64 $BODY
+  %body = load ptr, ptr %bodyp
+  %envp = getelementptr i8, ptr %pool, i64 $ENV
+  %env = load ptr, ptr %envp
+  %endp = getelementptr i8, ptr %pool, i64 $END
+  %end = load i64, ptr %endp
+  %stepp = getelementptr i8, ptr %pool, i64 $STEP
+  %step = load i64, ptr %stepp
+  %contextp = getelementptr i8, ptr %pool, i64 $CONTEXT
+  %context = load ptr, ptr %contextp
+  %nextp = getelementptr i8, ptr %pool, i64 $NEXT
+  br label %take
+take:
+  %b = atomicrmw add ptr %nextp, i64 %step seq_cst
+  %some = icmp slt i64 %b, %end
+  br i1 %some, label %run, label %done
+run:
+  %far = add i64 %b, %step
+  %e = call i64 @llvm.smin.i64(i64 %far, i64 %end)
+  %code = call i32 %body(ptr %context, ptr %env, i64 %b, i64 %e)
+  %fine = icmp eq i32 %code, 0
+  br i1 %fine, label %take, label %fail
+fail:
+  %errorp = getelementptr i8, ptr %pool, i64 $ERROR
+  %swap = cmpxchg ptr %errorp, i32 0, i32 %code seq_cst seq_cst
+  store atomic i64 %end, ptr %nextp seq_cst, align 8
+  br label %done
+done:
+  ret void
+}
+
+; A worker: wait for a loop, help, say so, wait again.
+define internal ptr @worker(ptr %pool) nounwind {
+entry:
+  %pendingp = getelementptr i8, ptr %pool, i64 $PENDING
+  %sleepersp = getelementptr i8, ptr %pool, i64 $SLEEPERS
+  %waitingp = getelementptr i8, ptr %pool, i64 $WAITING
+  br label %wait
+wait:
+  %seen = phi i32 [ 0, %entry ], [ %now, %finished ]
+  br label %spin
+spin:
+  %i = phi i32 [ 0, %wait ], [ %i1, %again ]
+  %g = load atomic i32, ptr %pool acquire, align 4
+  %new = icmp ne i32 %g, %seen
+  br i1 %new, label %go, label %again
+again:
+  $PAUSE
+  %i1 = add i32 %i, 1
+  %more = icmp ult i32 %i1, $SPINS
+  br i1 %more, label %spin, label %sleep
+sleep:
+  %s0 = atomicrmw add ptr %sleepersp, i32 1 seq_cst
+  br label %doze
+doze:
+  %g1 = load atomic i32, ptr %pool seq_cst, align 4
+  %woken = icmp ne i32 %g1, %seen
+  br i1 %woken, label %awake, label %futex
+futex:
+  %r = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %pool, i32 128, i32 %seen, ptr null, ptr null, i32 0)
+  br label %doze
+awake:
+  %s1 = atomicrmw sub ptr %sleepersp, i32 1 seq_cst
+  br label %go
+go:
+  %now = load atomic i32, ptr %pool acquire, align 4
+  call void @work(ptr %pool)
+  %p0 = atomicrmw sub ptr %pendingp, i32 1 seq_cst
+  %last = icmp eq i32 %p0, 1
+  br i1 %last, label %tell, label %finished
+tell:
+  %w = load atomic i32, ptr %waitingp seq_cst, align 4
+  %asleep = icmp ne i32 %w, 0
+  br i1 %asleep, label %wake, label %finished
+wake:
+  %r2 = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %pendingp, i32 129, i32 1, ptr null, ptr null, i32 0)
+  br label %finished
+finished:
+  br label %wait
+}
+
+; Start the workers of a zeroed pool. Gives 0, or the error of pthread_create.
+define i32 @ts_pool_start(ptr %pool, i32 %threads) nounwind {
+entry:
+  %id = alloca i64
+  %threadsp = getelementptr i8, ptr %pool, i64 $THREADS
+  br label %head
+head:
+  %i = phi i32 [ 1, %entry ], [ %i1, %started ]
+  store i32 %i, ptr %threadsp
+  %more = icmp slt i32 %i, %threads
+  br i1 %more, label %start, label %done
+start:
+  %code = call i32 @pthread_create(ptr %id, ptr null, ptr @worker, ptr %pool)
+  %fine = icmp eq i32 %code, 0
+  br i1 %fine, label %started, label %fail
+started:
+  %thread = load i64, ptr %id
+  %detached = call i32 @pthread_detach(i64 %thread)
+  %i1 = add i32 %i, 1
+  br label %head
+fail:
+  ret i32 %code
+done:
+  ret i32 0
+}
+
+define void @ts_after_fork() nounwind {
+  store atomic i32 0, ptr @ts_busy seq_cst, align 4
+  ret void
+}
+
+define i32 @ts_parallel(ptr %context, ptr %body, ptr %env, i64 %begin, i64 %end) nounwind {
+entry:
+  %count = sub i64 %end, %begin
+  %none = icmp slt i64 %count, 1
+  br i1 %none, label %empty, label %some
+empty:
+  ret i32 0
+some:
+  %pool = load ptr, ptr %context
+  %alone = icmp eq ptr %pool, null
+  %single = icmp eq i64 %count, 1
+  %serial = or i1 %alone, %single
+  br i1 %serial, label %here, label %try
+try:
+  %lock = cmpxchg ptr @ts_busy, i32 0, i32 1 seq_cst seq_cst
+  %free = extractvalue { i32, i1 } %lock, 1
+  br i1 %free, label %fork, label %here
+here:
+  %code = call i32 %body(ptr %context, ptr %env, i64 %begin, i64 %end)
+  ret i32 %code
+fork:
+  %pendingp = getelementptr i8, ptr %pool, i64 $PENDING
+  %sleepersp = getelementptr i8, ptr %pool, i64 $SLEEPERS
+  %nextp = getelementptr i8, ptr %pool, i64 $NEXT
+  %waitingp = getelementptr i8, ptr %pool, i64 $WAITING
+  %bodyp = getelementptr i8, ptr %pool, i64 $BODY
+  store ptr %body, ptr %bodyp
+  %envp = getelementptr i8, ptr %pool, i64 $ENV
+  store ptr %env, ptr %envp
+  %endp = getelementptr i8, ptr %pool, i64 $END
+  store i64 %end, ptr %endp
+  %contextp = getelementptr i8, ptr %pool, i64 $CONTEXT
+  store ptr %context, ptr %contextp
+  %errorp = getelementptr i8, ptr %pool, i64 $ERROR
+  store atomic i32 0, ptr %errorp seq_cst, align 4
+  store atomic i64 %begin, ptr %nextp seq_cst, align 8
+  %threadsp = getelementptr i8, ptr %pool, i64 $THREADS
+  %threads = load i32, ptr %threadsp
+  %wide = zext i32 %threads to i64
+  %pieces = mul i64 %wide, $PIECES
+  %share = sdiv i64 %count, %pieces
+  %step = call i64 @llvm.smax.i64(i64 %share, i64 1)
+  %stepp = getelementptr i8, ptr %pool, i64 $STEP
+  store i64 %step, ptr %stepp
+  %helpers = sub i32 %threads, 1
+  store atomic i32 %helpers, ptr %pendingp seq_cst, align 4
+  %g = atomicrmw add ptr %pool, i32 1 seq_cst
+  %sleeping = load atomic i32, ptr %sleepersp seq_cst, align 4
+  %any = icmp ne i32 %sleeping, 0
+  br i1 %any, label %rouse, label %help
+rouse:
+  %r = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %pool, i32 129, i32 2147483647, ptr null, ptr null, i32 0)
+  br label %help
+help:
+  call void @work(ptr %pool)
+  br label %spin
+spin:
+  %i = phi i32 [ 0, %help ], [ %i1, %again ]
+  %p = load atomic i32, ptr %pendingp acquire, align 4
+  %over = icmp eq i32 %p, 0
+  br i1 %over, label %joined, label %again
+again:
+  $PAUSE
+  %i1 = add i32 %i, 1
+  %more = icmp ult i32 %i1, $SPINS
+  br i1 %more, label %spin, label %sleep
+sleep:
+  store atomic i32 1, ptr %waitingp seq_cst, align 4
+  br label %doze
+doze:
+  %p1 = load atomic i32, ptr %pendingp seq_cst, align 4
+  %over1 = icmp eq i32 %p1, 0
+  br i1 %over1, label %awake, label %futex
+futex:
+  %r1 = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %pendingp, i32 128, i32 %p1, ptr null, ptr null, i32 0)
+  br label %doze
+awake:
+  store atomic i32 0, ptr %waitingp seq_cst, align 4
+  br label %joined
+joined:
+  %error = load atomic i32, ptr %errorp seq_cst, align 4
+  store atomic i32 0, ptr @ts_busy seq_cst, align 4
+  ret i32 %error
+}
+"""
+
+
+class Context:
+    """On how many threads compiled code runs: what its entries get as their last argument."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._memory = (ctypes.c_void_p * 2)(_pool(threads), None)
+
+    @property
+    def address(self) -> int:
+        """Where the context lies in memory."""
+        return ctypes.addressof(self._memory)
+
+
+_lock = threading.Lock()
+_pools: dict[int, ctypes.Array[ctypes.c_char]] = {}
+
+
+def _supported() -> bool:
+    return platform.system() == "Linux" and platform.machine() in _FUTEX
+
+
+def _aligned(memory: ctypes.Array[ctypes.c_char]) -> int:
+    return -(-ctypes.addressof(memory) // 64) * 64
+
+
+def _pool(threads: int) -> int | None:
+    """The address of the running pool of so many threads; None for one thread, or where there is
+    no pool for this system and loops run on the caller alone."""
+    if threads <= 1 or not _supported():
+        return None
+    with _lock:
+        memory = _pools.get(threads)
+        if memory is None:
+            memory = ctypes.create_string_buffer(POOL_BYTES + 64)
+            _start(memory, threads)
+            _pools[threads] = memory
+        return _aligned(memory)
+
+
+def _start(memory: ctypes.Array[ctypes.c_char], threads: int) -> None:
+    start = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
+    code = start(symbols()["ts_pool_start"])(_aligned(memory), min(threads, MOST_THREADS))
+    if code:
+        raise OSError(code, f"cannot start {threads} threads: {os.strerror(code)}")
+
+
+_symbols: dict[str, int] = {}
+
+
+def symbols() -> dict[str, int]:
+    """The addresses of ``ts_parallel`` and its companions; the pool is compiled on the first call."""
+    if not _symbols:
+        ir = pool_ir(platform.machine()) if _supported() else _SERIAL
+        names = ["ts_parallel", "ts_pool_start", "ts_after_fork"] if _supported() else ["ts_parallel"]
+        _symbols.update(link_ir(ir, names))
+        if _supported():
+            os.register_at_fork(after_in_child=_after_fork)
+    return _symbols
+
+
+_SERIAL: Final = """
+define i32 @ts_parallel(ptr %context, ptr %body, ptr %env, i64 %begin, i64 %end) nounwind {
+  %code = call i32 %body(ptr %context, ptr %env, i64 %begin, i64 %end)
+  ret i32 %code
+}
+"""
+
+
+def _after_fork() -> None:
+    """A forked child has none of its parent's threads: start them anew."""
+    ctypes.CFUNCTYPE(None)(_symbols["ts_after_fork"])()
+    for threads, memory in _pools.items():
+        ctypes.memset(ctypes.addressof(memory), 0, len(memory))
+        _start(memory, threads)
