@@ -7,7 +7,8 @@ from tensorsmith.evaluate.equivalence import equivalent
 from tensorsmith.evaluate.float_ranges import FloatRange
 from tensorsmith.evaluate.interpreter import interpret
 from tensorsmith.evaluate.interval import IntervalDomain, value_bounds
-from tensorsmith.evaluate.numpy_domain import Memory, NumPyDomain
+from tensorsmith.evaluate.memory import Memory
+from tensorsmith.evaluate.numpy_domain import NumPyDomain
 from tensorsmith.evaluate.prime_field import PrimeFieldDomain
 from tensorsmith.evaluate.walker import Walker, evaluate
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorsmith.errors import DTypeError, EvaluationError, ShapeError
+from tensorsmith.evaluate.memory import Memory
 from tensorsmith.evaluate.rounding import Value
 from tensorsmith.ir.buffer import Buffer
 from tensorsmith.ir.dtype import Kind
@@ -16,7 +17,7 @@ from tensorsmith.ir.fold import fold
 from tensorsmith.ir.module import TensorProgram
 
 if TYPE_CHECKING:
-    from tensorsmith.evaluate.numpy_domain import Memory, NumPyDomain
+    from tensorsmith.evaluate.numpy_domain import NumPyDomain
 
 
 def bind_arguments(
@@ -26,8 +27,6 @@ def bind_arguments(
 
     Raises ShapeError, DTypeError or EvaluationError, in the words of the program's parameters.
     """
-    from tensorsmith.evaluate.numpy_domain import Memory
-
     if len(args) != len(program.params):
         names = ", ".join(p.name for p in program.params)
         raise EvaluationError(

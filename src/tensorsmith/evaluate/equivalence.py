@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.errors import EvaluationError, OutOfBoundsError, ShapeError
-from tensorsmith.evaluate.numpy_domain import Memory
+from tensorsmith.evaluate.memory import Memory
 from tensorsmith.evaluate.prime_field import DEFAULT_PRIME, PrimeFieldDomain
 from tensorsmith.evaluate.rounding import Value, carrier, wrap
 from tensorsmith.evaluate.walker import evaluate, find_entry

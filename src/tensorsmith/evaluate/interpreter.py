@@ -8,7 +8,8 @@ from itertools import combinations
 import numpy as np
 
 from tensorsmith.errors import EvaluationError
-from tensorsmith.evaluate.numpy_domain import Memory, NumPyDomain
+from tensorsmith.evaluate.memory import Memory
+from tensorsmith.evaluate.numpy_domain import NumPyDomain
 from tensorsmith.evaluate.walker import Walker, find_entry
 from tensorsmith.ir.buffer import Buffer
 from tensorsmith.ir.module import IRModule, TensorProgram

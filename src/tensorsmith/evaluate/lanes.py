@@ -23,8 +23,8 @@ from tensorsmith.errors import EvaluationError
 from tensorsmith.evaluate.domain import Body
 from tensorsmith.evaluate.rounding import Value
 from tensorsmith.ir.buffer import Buffer
-from tensorsmith.ir.expr import Const, Expr, Load, Var, postorder
-from tensorsmith.ir.stmt import Alloc, Block, For, Invoke, Stmt, While
+from tensorsmith.ir.expr import Const, Expr, Load, Var, free_vars, postorder
+from tensorsmith.ir.stmt import Alloc, Bind, Block, For, Invoke, Stmt, While
 from tensorsmith.verify.context import statements_under
 
 Subscripts: TypeAlias = tuple[Expr, ...]
@@ -96,16 +96,18 @@ def _can_run_as_lanes(stmt: Stmt) -> bool:
 
 def _sizes_are_uniform(loop: For, inside: Iterable[Stmt]) -> bool:
     """Whether loops and buffers in the body have the same sizes in each iteration."""
-    varying = {loop.var, *(it.var for s in inside if isinstance(s, Block) for it in s.iters)}
+    varying = {loop.var}
     sizes: list[Expr] = []
     for stmt in inside:
         if isinstance(stmt, For):
             sizes += [stmt.start, stmt.extent]
         elif isinstance(stmt, Alloc):
             sizes += stmt.buffer.shape
+        elif isinstance(stmt, Bind):
+            varying.add(stmt.var)
         elif isinstance(stmt, Block):
             sizes += [e for it in stmt.iters for e in (it.start, it.extent)]
-    varying |= {stmt.var for stmt in inside if hasattr(stmt, "var") and not isinstance(stmt, For)}
+            varying |= {it.var for it in stmt.iters}
     return not any(isinstance(e, Load) or e in varying for e in postorder(*sizes))
 
 
@@ -154,9 +156,10 @@ class _Points:
     def tell_apart(self, subscripts: Subscripts) -> bool:
         """Whether different values of the loops in `subscripts` give different subscripts."""
         try:
-            for var in postorder(*subscripts):
-                if isinstance(var, Var) and var in self._loops and var not in self._values:
-                    self._add(self._loops[var])
+            for var in free_vars(*subscripts):
+                inner = self._loops.get(var)
+                if inner is not None and var not in self._values and not self._add(inner):
+                    return False
             given = {v: self._values[v] for v in postorder(*subscripts) if v in self._values}
             shape = np.broadcast_shapes(*(v.shape for v in given.values()))
             if prod(shape) > MAX_POINTS:
@@ -166,11 +169,15 @@ class _Points:
             return False
         return _all_different(np.broadcast_arrays(*values, *given.values())[: len(values)])
 
-    def _add(self, loop: For) -> None:
+    def _add(self, loop: For) -> bool:
+        """Take in the values of an inner loop; False if they are not the same in all iterations."""
+        if any(var in self._loops for var in free_vars(loop.start, loop.extent)):
+            return False
         start = self._body.value_of(loop.start, {})
         extent = self._body.value_of(loop.extent, {})
         self._values[loop.var] = _axis(start, max(extent, 0), self._next_axis)
         self._next_axis += 1
+        return True
 
 
 def _axis(start: int, extent: int, axis: int) -> np.ndarray[Any, Any]:

@@ -13,8 +13,7 @@ out.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from tensorsmith.errors import (
 from tensorsmith.evaluate.arguments import bind_arguments
 from tensorsmith.evaluate.domain import Body, Domain
 from tensorsmith.evaluate.lanes import LaneFinder
+from tensorsmith.evaluate.memory import Array, Memory
 from tensorsmith.evaluate.operations import numpy_operations
 from tensorsmith.evaluate.rounding import Value, as_index, carrier, constant
 from tensorsmith.ir.buffer import Buffer, Region
@@ -36,33 +36,12 @@ from tensorsmith.ir.expr import Expr, Load, Var
 from tensorsmith.ir.module import TensorProgram
 from tensorsmith.ir.stmt import Alloc, Assert, Block, For, Invoke, Iter, Store, While
 
-Array: TypeAlias = "np.ndarray[Any, Any]"
 _INDEX: Final = int(Kind.INDEX)
 _BITS: Final = int(Kind.BITS)
 MAX_LANES: Final = 1 << 20
 """How many iterations run side by side at most, which bounds the memory that values take."""
 MIN_LANES: Final = 4
 """Fewer iterations are faster one by one."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Memory:
-    """What a buffer holds.
-
-    defined: which elements have been written; None if all of them count as written.
-    lanes: the indices of the leading axes of `data`, one a lane axis, if each lane has its own
-    copy.
-    """
-
-    data: Array
-    defined: Array | None = None
-    lanes: tuple[Array, ...] = ()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of one copy."""
-        whole: tuple[int, ...] = self.data.shape
-        return whole[len(self.lanes) :]
 
 
 class NumPyDomain(Domain[Value, Memory]):

@@ -157,15 +157,10 @@ def convert(e: Expr, a: Value, any_active: Callable[[Value], bool]) -> Value:
     if target.flag & _FLOATS:
         return int_to_float(a, target)
     if target.flag & _INDEX:
-        if source.name == "uint64" and any_active(a > np.uint64(index_max())):
+        if source.name == "uint64" and any_active(a > np.uint64(target.max_value)):
             raise EvaluationError("a value does not fit index", given=f"{e!r}")
         return as_index(np.asarray(a).astype(np.int64))
     return int_to_int(a, target)
-
-
-def index_max() -> int:
-    """The greatest index."""
-    return (1 << 63) - 1
 
 
 def _from_bool(a: Value, target: DType) -> Value:
