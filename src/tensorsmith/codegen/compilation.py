@@ -89,7 +89,8 @@ def compile_llvm(ir: str, target: Target, *, optimize: int = 2) -> bytes:
                 "the generated code is not valid", because=f"{error} (this is our bug)"
             ) from None
         tuning = llvm.create_pipeline_tuning_options(speed_level=optimize)
-        llvm.create_pass_builder(machine, tuning).getModulePassManager().run(module, None)
+        passes = llvm.create_pass_builder(machine, tuning)
+        passes.getModulePassManager().run(module, passes)
         return bytes(machine.emit_object(module))
 
 
