@@ -116,7 +116,7 @@ def test_scalars_may_shape_buffers_before_them() -> None:
 
 def test_spans_point_at_the_source() -> None:
     @T.program
-    def f(ä: T.Buffer((4,), "float32")):
+    def f(ä: T.Buffer((4,), "float32")):  # noqa: PLC2401
         "é"; ä[0] = 1.0; ä[1] = 2.0  # fmt: skip # noqa: E702
 
     assert isinstance(f.body, ir.Seq)

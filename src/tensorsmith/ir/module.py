@@ -55,6 +55,17 @@ class TensorProgram:
 
         return print_program(self)
 
+    def show(self) -> None:
+        """Print the script form, in colours where a terminal and pygments allow."""
+        from tensorsmith.ir.highlight import show
+
+        show(self.script())
+
+    def _repr_html_(self) -> str:
+        from tensorsmith.ir.highlight import for_notebook
+
+        return for_notebook(self.script())
+
     def __repr__(self) -> str:
         return self.script()
 
@@ -100,6 +111,17 @@ class IRModule:
         from tensorsmith.ir.printer import print_module
 
         return print_module(self)
+
+    def show(self) -> None:
+        """Print the script form, in colours where a terminal and pygments allow."""
+        from tensorsmith.ir.highlight import show
+
+        show(self.script())
+
+    def _repr_html_(self) -> str:
+        from tensorsmith.ir.highlight import for_notebook
+
+        return for_notebook(self.script())
 
     def __repr__(self) -> str:
         return self.script()

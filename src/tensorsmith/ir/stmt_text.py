@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from tensorsmith.errors import IRError
 from tensorsmith.ir.buffer import Region
@@ -135,7 +135,7 @@ class StmtPrinter:
             return
         stmts = flatten(stmt)
         for each in stmts:
-            _PRINTERS[type(each)](self, each)
+            self._PRINTERS[type(each)](self, each)
         if not stmts:
             self.emit("pass")
 
@@ -151,26 +151,26 @@ class StmtPrinter:
 
     # Simple statements
 
-    def store(self, stmt: Store) -> None:
+    def _store(self, stmt: Store) -> None:
         texts = self.texts(*stmt.indices, stmt.value)
         indices = ", ".join(map(texts.of, stmt.indices)) or "()"
         value = texts.of(stmt.value, stmt.buffer.dtype)
         self.emit(f"{self.names.of(stmt.buffer)}[{indices}] = {value}")
 
-    def bind(self, stmt: Bind) -> None:
+    def _bind(self, stmt: Bind) -> None:
         texts = self.texts(stmt.value)
         value = texts.of(stmt.value)
         self.emit(f"{self.names.of(stmt.var)} = {value}")
 
-    def alloc(self, stmt: Alloc) -> None:
+    def _alloc(self, stmt: Alloc) -> None:
         texts = self.texts(*buffer_exprs(stmt.buffer))
         arguments = buffer_text(self.names, stmt.buffer, texts.of)
         self.emit(f"{self.names.of(stmt.buffer)} = T.alloc({arguments})")
 
-    def assertion(self, stmt: Assert) -> None:
+    def _assertion(self, stmt: Assert) -> None:
         self.line("assert ", stmt.condition, f", {string_text(stmt.message)}")
 
-    def invoke(self, stmt: Invoke) -> None:
+    def _invoke(self, stmt: Invoke) -> None:
         roots: list[Expr] = []
         for arg in stmt.args:
             roots.extend([arg] if isinstance(arg, Expr) else region_exprs(arg, points=False))
@@ -187,7 +187,7 @@ class StmtPrinter:
 
     # Control flow
 
-    def conditional(self, stmt: If) -> None:
+    def _conditional(self, stmt: If) -> None:
         word = "if"
         while True:
             self.line(f"{word} ", stmt.condition, ":")
@@ -202,11 +202,11 @@ class StmtPrinter:
         self.emit("else:")
         self.body(stmt.orelse)
 
-    def repeat(self, stmt: While) -> None:
+    def _repeat(self, stmt: While) -> None:
         self.line("while ", stmt.condition, ":")
         self.body(stmt.body)
 
-    def loop(self, stmt: For) -> None:
+    def _loop(self, stmt: For) -> None:
         grid = grid_of(stmt)
         roots = [e for loop in grid for e in (loop.start, loop.extent, *attr_exprs(loop.attrs))]
         texts = self.texts(*roots)
@@ -233,7 +233,7 @@ class StmtPrinter:
 
     # Blocks
 
-    def block(self, stmt: Block) -> None:
+    def _block(self, stmt: Block) -> None:
         self.emit(f"with T.block({string_text(stmt.name)}):")
         with self.indented():
             before = len(self.lines)
@@ -280,15 +280,14 @@ class StmtPrinter:
         parts = (region_text(self.names, region, texts.of) for region in regions)
         self.emit(f"T.{function}({', '.join(parts)})")
 
-
-_PRINTERS: Final[Mapping[type[Stmt], Callable[[StmtPrinter, Any], None]]] = {
-    Store: StmtPrinter.store,
-    Bind: StmtPrinter.bind,
-    Alloc: StmtPrinter.alloc,
-    Assert: StmtPrinter.assertion,
-    Invoke: StmtPrinter.invoke,
-    If: StmtPrinter.conditional,
-    While: StmtPrinter.repeat,
-    For: StmtPrinter.loop,
-    Block: StmtPrinter.block,
-}
+    _PRINTERS: ClassVar[Mapping[type[Stmt], Callable[[StmtPrinter, Any], None]]] = {
+        Store: _store,
+        Bind: _bind,
+        Alloc: _alloc,
+        Assert: _assertion,
+        Invoke: _invoke,
+        If: _conditional,
+        While: _repeat,
+        For: _loop,
+        Block: _block,
+    }

@@ -134,7 +134,9 @@ def _bounds(start: Expr, extent: Expr, *, points: bool) -> Bounds:
     if start is ZERO:
         return start, extent
     if isinstance(start, Const) and isinstance(extent, Const):
-        return start, Const(int(start.value) + int(extent.value), index)
+        stop = int(start.value) + int(extent.value)
+        if index.min_value <= stop <= index.max_value:
+            return start, Const(stop, index)
     return start, Add(start, extent)
 
 

@@ -203,8 +203,11 @@ class Evaluator:
         value = self.evaluate(chain[-1].left)
         for each in reversed(chain):
             right = self.evaluate(each.right)
-            with self.source.place(each):
+            try:
                 value = self.operate(each.op, value, right)
+            except TensorsmithError as error:
+                error.at(self.source.span(each))
+                raise
         return value
 
     def operate(self, op: ast.operator, left: object, right: object) -> Any:

@@ -71,16 +71,19 @@ _SYMBOLS: Final[Mapping[type[ast.AST], str]] = {
 }
 
 
+PYTHON_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What Python raises about wrong values."""
+_CANNOT: Final = "Python cannot compute this: "
+
+
 @contextmanager
-def python_errors(
-    prefix: str = "Python cannot compute this: ", hint: str | None = None
-) -> Iterator[None]:
+def python_errors(prefix: str = _CANNOT, hint: str | None = None) -> Iterator[None]:
     """Turn what Python raises about wrong values into a ScriptError."""
     try:
         yield
     except TensorsmithError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except PYTHON_ERRORS as error:
         raise ScriptError(f"{prefix}{error}", try_=hint) from error
 
 
@@ -99,8 +102,12 @@ def operate(op: ast.operator, left: Any, right: Any, *, trusted: bool) -> Any:
             )
     else:
         _check_growth(op, left, right, trusted=trusted)
-    with python_errors():
+    try:
         return _OPERATORS[type(op)](left, right)
+    except TensorsmithError:
+        raise
+    except PYTHON_ERRORS as error:
+        raise ScriptError(f"{_CANNOT}{error}") from error
 
 
 def _has_float(*values: Any) -> bool:
