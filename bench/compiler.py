@@ -1,7 +1,7 @@
 """The speed of the compiler itself: nodes built, simplified, substituted, printed, parsed, ...
 
 Prints a table, and writes the figures with the machine they are from to a JSON file. Each figure is
-the median of several rounds; the spread is that of the middle half of them.
+the median of several rounds of processor time; the spread is that of the middle half of them.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def measure(subject: Subject, rounds: int, round_s: float) -> Figure:
     for _ in range(rounds):
         gc.collect()
         gc.disable()
-        start = time.perf_counter()
+        start = time.process_time()
         for _ in range(calls):
             subject.run()
-        seconds.append((time.perf_counter() - start) / calls)
+        seconds.append((time.process_time() - start) / calls)
         gc.enable()
     if subject.per_call:
         values, unit = [s * 1e6 for s in seconds], f"us/{subject.unit}"
@@ -81,10 +81,10 @@ def measure(subject: Subject, rounds: int, round_s: float) -> Figure:
 def _calls_in(run: Run, seconds: float) -> int:
     calls = 1
     while True:
-        start = time.perf_counter()
+        start = time.process_time()
         for _ in range(calls):
             run()
-        elapsed = time.perf_counter() - start
+        elapsed = time.process_time() - start
         if elapsed >= seconds / 4:
             return max(1, round(calls * seconds / elapsed))
         calls *= 4
