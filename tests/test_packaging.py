@@ -13,7 +13,7 @@ import pytest
 import tensorsmith
 
 ROOT = Path(__file__).resolve().parent.parent
-CORE_DEPENDENCIES = {"numpy", "ml-dtypes"}
+CORE_DEPENDENCIES = {"llvmlite", "ml-dtypes", "numpy"}
 
 
 def build_wheel(folder: Path) -> Path:
