@@ -33,7 +33,7 @@ import itertools
 import math
 import struct
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar, Final, NoReturn, Protocol, Self, TypeAlias, cast
 
 import numpy as np
@@ -43,7 +43,6 @@ from tensorsmith.ir.dtype import DType, Kind, bool_, dtype, float32, index
 
 if TYPE_CHECKING:
     from tensorsmith.ir.buffer import Buffer
-    from tensorsmith.ir.intrinsic import Intrinsic
 
 ExprLike: TypeAlias = "Expr | SupportsExpr | int | float | bool"
 
@@ -77,7 +76,7 @@ class Expr:
         for old, new in zip(self.args, args, strict=True):
             if old.dtype is not new.dtype:
                 return self._rebuild(args)
-        return _intern(type(self), args, self.attr, self.dtype)
+        return intern(type(self), args, self.attr, self.dtype)
 
     def _rebuild(self, args: tuple[Expr, ...]) -> Expr:
         build = cast("Callable[..., Expr]", type(self))
@@ -212,7 +211,7 @@ def _forget(entry: _Entry, _table: dict[_Key, _Entry] = _TABLE) -> None:
         del _table[entry.key]
 
 
-def _intern(
+def intern(
     cls: type[Expr], args: tuple[Expr, ...], attr: object, dtype: DType, key_attr: object = None
 ) -> Expr:
     """The one node with these fields. `key_attr` stands for `attr` where equality needs it."""
@@ -262,7 +261,6 @@ class Const(Expr):
         value = Expr.attr
 
     def __new__(cls, value: float, dtype: DType) -> Const:
-        flag = dtype.flag
         if dtype.is_integer:
             if type(value) is not int:
                 value = _as_int(value, dtype)
@@ -271,14 +269,14 @@ class Const(Expr):
                     f"{value} does not fit {dtype}",
                     because=f"{dtype} holds {dtype.min_value} to {dtype.max_value}",
                 )
-            return cast("Const", _intern(cls, (), value, dtype))
+            return cast("Const", intern(cls, (), value, dtype))
         if dtype.is_float or dtype.kind is Kind.STORAGE:
             rounded = _as_float(value, dtype)
-            return cast("Const", _intern(cls, (), rounded, dtype, struct.pack("<d", rounded)))
+            return cast("Const", intern(cls, (), rounded, dtype, struct.pack("<d", rounded)))
         if dtype.is_bool:
             if value not in (0, 1):
                 raise DTypeError(f"{value!r} is not a bool constant")
-            return cast("Const", _intern(cls, (), bool(value), dtype))
+            return cast("Const", intern(cls, (), bool(value), dtype))
         raise DTypeError(f"{dtype} has no constants")
 
     def _rebuild(self, args: tuple[Expr, ...]) -> Expr:
@@ -356,360 +354,6 @@ class Var(Expr):
     def renamed(self, name: str) -> Var:
         """A new variable of the same type and facts."""
         return Var(name, self.dtype, low=self.low, high=self.high, multiple_of=self.multiple_of)
-
-
-# --- Operations ------------------------------------------------------------------------------
-
-
-class Binary(Expr):
-    """An operation on two operands `a` and `b` of one dtype, which is also that of the result."""
-
-    __slots__ = ()
-    takes: ClassVar[int] = int(Kind.NUMBER)
-    """The kinds of operands that the operation takes, as flags."""
-
-    def __new__(cls, a: Expr, b: Expr) -> Self:
-        dtype = a.dtype
-        if dtype is not b.dtype or not dtype.flag & cls.takes:
-            raise operand_error(cls, a, b)
-        return cast("Self", _intern(cls, (a, b), None, dtype))
-
-    @property
-    def a(self) -> Expr:
-        """The left operand."""
-        return self.args[0]
-
-    @property
-    def b(self) -> Expr:
-        """The right operand."""
-        return self.args[1]
-
-
-class Add(Binary):
-    """Sum."""
-
-    __slots__ = ()
-    symbol = "+"
-
-
-class Sub(Binary):
-    """Difference."""
-
-    __slots__ = ()
-    symbol = "-"
-
-
-class Mul(Binary):
-    """Product."""
-
-    __slots__ = ()
-    symbol = "*"
-
-
-class Div(Binary):
-    """Quotient of floats."""
-
-    __slots__ = ()
-    symbol = "/"
-    takes = int(Kind.FLOAT)
-
-
-class FloorDiv(Binary):
-    """Integer quotient, rounded towards minus infinity."""
-
-    __slots__ = ()
-    symbol = "//"
-    takes = int(Kind.INTEGER)
-
-
-class FloorMod(Binary):
-    """``a - a // b * b``: has the sign of the divisor."""
-
-    __slots__ = ()
-    symbol = "%"
-    takes = int(Kind.INTEGER)
-
-
-class TruncDiv(Binary):
-    """Integer quotient, rounded towards zero, as in C."""
-
-    __slots__ = ()
-    takes = int(Kind.INTEGER)
-
-
-class TruncMod(Binary):
-    """The remainder of `TruncDiv`: has the sign of the dividend."""
-
-    __slots__ = ()
-    takes = int(Kind.INTEGER)
-
-
-class Min(Binary):
-    """The lesser; NaN if either is NaN."""
-
-    __slots__ = ()
-
-
-class Max(Binary):
-    """The greater; NaN if either is NaN."""
-
-    __slots__ = ()
-
-
-class BitAnd(Binary):
-    """Bitwise and."""
-
-    __slots__ = ()
-    symbol = "&"
-    takes = int(Kind.BITS)
-
-
-class BitOr(Binary):
-    """Bitwise or."""
-
-    __slots__ = ()
-    symbol = "|"
-    takes = int(Kind.BITS)
-
-
-class BitXor(Binary):
-    """Bitwise exclusive or."""
-
-    __slots__ = ()
-    symbol = "^"
-    takes = int(Kind.BITS)
-
-
-class ShiftLeft(Binary):
-    """``a * 2**b``, wrapping; 0 for counts of ``bits`` and more."""
-
-    __slots__ = ()
-    symbol = "<<"
-    takes = int(Kind.BITS)
-
-
-class ShiftRight(Binary):
-    """``a // 2**b``; for counts of ``bits`` and more 0, or -1 if `a` is negative."""
-
-    __slots__ = ()
-    symbol = ">>"
-    takes = int(Kind.BITS)
-
-
-class Compare(Binary):
-    """A comparison of two operands of one dtype; a bool."""
-
-    __slots__ = ()
-    takes = int(Kind.NUMBER)
-
-    def __new__(cls, a: Expr, b: Expr) -> Self:
-        dtype = a.dtype
-        if dtype is not b.dtype or not dtype.flag & cls.takes:
-            raise operand_error(cls, a, b)
-        lanes = dtype.lanes
-        result = bool_ if lanes == 1 else bool_.with_lanes(lanes)
-        return cast("Self", _intern(cls, (a, b), None, result))
-
-
-class Eq(Compare):
-    """Equal."""
-
-    __slots__ = ()
-    symbol = "=="
-    takes = int(Kind.NUMBER | Kind.BOOL)
-
-
-class Ne(Compare):
-    """Not equal; true if either is NaN."""
-
-    __slots__ = ()
-    symbol = "!="
-    takes = int(Kind.NUMBER | Kind.BOOL)
-
-
-class Lt(Compare):
-    """Less."""
-
-    __slots__ = ()
-    symbol = "<"
-
-
-class Le(Compare):
-    """Less or equal."""
-
-    __slots__ = ()
-    symbol = "<="
-
-
-class And(Binary):
-    """Both. The right operand is evaluated only where the left one is true."""
-
-    __slots__ = ()
-    symbol = "and"
-    takes = int(Kind.BOOL)
-
-
-class Or(Binary):
-    """Either. The right operand is evaluated only where the left one is false."""
-
-    __slots__ = ()
-    symbol = "or"
-    takes = int(Kind.BOOL)
-
-
-class Unary(Expr):
-    """An operation on one operand `a`, whose dtype the result has."""
-
-    __slots__ = ()
-    takes: ClassVar[int] = int(Kind.NUMBER)
-
-    def __new__(cls, a: Expr) -> Self:
-        if not a.dtype.flag & cls.takes:
-            raise operand_error(cls, a)
-        return cast("Self", _intern(cls, (a,), None, a.dtype))
-
-    @property
-    def a(self) -> Expr:
-        """The operand."""
-        return self.args[0]
-
-
-class Neg(Unary):
-    """Negation; of a float it flips the sign bit."""
-
-    __slots__ = ()
-    symbol = "-"
-
-
-class Not(Unary):
-    """Logical not."""
-
-    __slots__ = ()
-    symbol = "not"
-    takes = int(Kind.BOOL)
-
-
-class BitNot(Unary):
-    """Bitwise not."""
-
-    __slots__ = ()
-    symbol = "~"
-    takes = int(Kind.BITS)
-
-
-class Select(Expr):
-    """`a` where `condition` holds, else `b`. Only the chosen one is evaluated."""
-
-    __slots__ = ()
-
-    def __new__(cls, condition: Expr, a: Expr, b: Expr) -> Select:
-        if not condition.dtype.is_bool:
-            raise DTypeError(f"a condition is bool, and {condition!r} is {condition.dtype}")
-        if a.dtype is not b.dtype:
-            raise operand_error(cls, a, b)
-        return cast("Select", _intern(cls, (condition, a, b), None, a.dtype))
-
-    @property
-    def condition(self) -> Expr:
-        """What decides."""
-        return self.args[0]
-
-    @property
-    def a(self) -> Expr:
-        """The value where the condition holds."""
-        return self.args[1]
-
-    @property
-    def b(self) -> Expr:
-        """The value elsewhere."""
-        return self.args[2]
-
-
-class Cast(Expr):
-    """`a` converted to another dtype. See the module for the rounding."""
-
-    __slots__ = ()
-
-    def __new__(cls, a: Expr, dtype: DType) -> Cast:
-        if (a.dtype.flag | dtype.flag) & Kind.HANDLE or a.dtype.lanes != dtype.lanes:
-            raise DTypeError(f"{a.dtype} cannot be cast to {dtype}")
-        return cast("Cast", _intern(cls, (a,), None, dtype))
-
-    def _rebuild(self, args: tuple[Expr, ...]) -> Expr:
-        return Cast(args[0], self.dtype)
-
-    @property
-    def a(self) -> Expr:
-        """What is converted."""
-        return self.args[0]
-
-
-class Reinterpret(Expr):
-    """The bits of `a` read as another dtype of the same width."""
-
-    __slots__ = ()
-
-    def __new__(cls, a: Expr, dtype: DType) -> Reinterpret:
-        fixed = ~int(Kind.INDEX | Kind.HANDLE | Kind.BOOL)
-        total = (a.dtype.bits * a.dtype.lanes, dtype.bits * dtype.lanes)
-        if not (a.dtype.flag & fixed and dtype.flag & fixed) or total[0] != total[1]:
-            raise DTypeError(
-                f"the bits of {a.dtype} cannot be read as {dtype}",
-                because="both must be numbers of one fixed width",
-            )
-        return cast("Reinterpret", _intern(cls, (a,), None, dtype))
-
-    def _rebuild(self, args: tuple[Expr, ...]) -> Expr:
-        return Reinterpret(args[0], self.dtype)
-
-    @property
-    def a(self) -> Expr:
-        """Whose bits are read."""
-        return self.args[0]
-
-
-class Load(Expr):
-    """The element of `buffer` at `indices`: one ``index`` expression a dimension."""
-
-    __slots__ = ()
-    if TYPE_CHECKING:
-
-        @property
-        def buffer(self) -> Buffer: ...
-
-    else:
-        buffer = Expr.attr
-
-    def __new__(cls, buffer: Buffer, indices: tuple[Expr, ...]) -> Load:
-        check_indices(buffer, indices)
-        return cast("Load", _intern(cls, indices, buffer, buffer.dtype))
-
-    def _rebuild(self, args: tuple[Expr, ...]) -> Expr:
-        return Load(self.buffer, args)
-
-    @property
-    def indices(self) -> tuple[Expr, ...]:
-        """The subscripts, one a dimension."""
-        return self.args
-
-
-class Call(Expr):
-    """A call of an `Intrinsic`: a pure function of scalars, such as ``exp``."""
-
-    __slots__ = ()
-    if TYPE_CHECKING:
-
-        @property
-        def intrinsic(self) -> Intrinsic: ...
-
-    else:
-        intrinsic = Expr.attr
-
-    def __new__(cls, intrinsic: Intrinsic, args: tuple[Expr, ...]) -> Call:
-        return cast("Call", _intern(cls, args, intrinsic, intrinsic.result(args)))
-
-    def _rebuild(self, args: tuple[Expr, ...]) -> Expr:
-        return Call(self.intrinsic, args)
 
 
 # --- Building from Python values -------------------------------------------------------------
@@ -848,101 +492,101 @@ def check_indices(buffer: Buffer, indices: tuple[Expr, ...]) -> None:
             )
 
 
-# --- Traversal -------------------------------------------------------------------------------
-# Iterative, so that no depth of nesting overflows Python's stack.
-
-
-def postorder(*roots: Expr) -> Iterator[Expr]:
-    """Every distinct node under `roots`, operands before their users."""
-    seen: set[Expr] = set()
-    stack = list(reversed(roots))
-    while stack:
-        e = stack[-1]
-        if e in seen:
-            stack.pop()
-            continue
-        pending = [a for a in e.args if a not in seen]
-        if pending:
-            stack.extend(reversed(pending))
-            continue
-        stack.pop()
-        seen.add(e)
-        yield e
-
-
-def free_vars(*roots: Expr) -> tuple[Var, ...]:
-    """The variables under `roots`, in order of their first use."""
-    return tuple(e for e in postorder(*roots) if type(e) is Var)
-
-
-def transform(
-    root: Expr, change: Callable[[Expr], Expr | None], cache: dict[Expr, Expr] | None = None
-) -> Expr:
-    """`root` rebuilt from its leaves up, each node replaced by ``change(node)`` unless None.
-
-    `change` sees a node after its operands were replaced; its result is not visited again. `cache`
-    keeps results between calls with one `change`.
-    """
-    done: dict[Expr, Expr] = {} if cache is None else cache
-    stack = [root]
-    while stack:
-        e = stack[-1]
-        if e in done:
-            stack.pop()
-            continue
-        args = e.args
-        pending = [a for a in args if a not in done]
-        if pending:
-            stack.extend(pending)
-            continue
-        stack.pop()
-        new = e
-        if args:
-            new_args = tuple([done[a] for a in args])
-            if new_args != args:
-                new = e.with_args(new_args)
-        changed = change(new)
-        done[e] = new if changed is None else changed
-    return done[root]
-
-
-def substitute(
-    root: Expr, values: Mapping[Expr, Expr], cache: dict[Expr, Expr] | None = None
-) -> Expr:
-    """`root` with every node that is a key of `values` replaced; replacements are not searched.
-
-    Keys may be any nodes, most often variables. `cache` keeps results between calls with the same
-    `values`.
-    """
-    done: dict[Expr, Expr] = {} if cache is None else cache
-    stack = [root]
-    while stack:
-        e = stack[-1]
-        if e in done:
-            stack.pop()
-            continue
-        new = values.get(e)
-        if new is not None:
-            if new.dtype is not e.dtype:
-                raise DTypeError(f"{e!r} is {e.dtype}, and cannot be replaced by {new!r}: {new.dtype}")
-            done[e] = new
-            stack.pop()
-            continue
-        args = e.args
-        if not args:
-            done[e] = e
-            stack.pop()
-            continue
-        pending = [a for a in args if a not in done]
-        if pending:
-            stack.extend(pending)
-            continue
-        stack.pop()
-        new_args = tuple([done[a] for a in args])
-        done[e] = e if new_args == args else e.with_args(new_args)
-    return done[root]
-
-
 def as_exprs(values: Iterable[ExprLike], like: DType | None = None) -> tuple[Expr, ...]:
     """Each of `values` as an expression; see `as_expr`."""
     return tuple(as_expr(v, like) for v in values)
+
+
+# An operation is an expression, and expressions have operators that make operations: this module and
+# that of the operations need each other. Whichever is imported, the package imports this one first.
+from tensorsmith.ir.operations import (  # noqa: E402
+    Add,
+    And,
+    Binary,
+    BitAnd,
+    BitNot,
+    BitOr,
+    BitXor,
+    Call,
+    Cast,
+    Compare,
+    Div,
+    Eq,
+    FloorDiv,
+    FloorMod,
+    Le,
+    Load,
+    Lt,
+    Max,
+    Min,
+    Mul,
+    Ne,
+    Neg,
+    Not,
+    Or,
+    Reinterpret,
+    Select,
+    ShiftLeft,
+    ShiftRight,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Unary,
+)
+from tensorsmith.ir.traverse import free_vars, postorder, substitute, transform  # noqa: E402
+
+__all__ = [
+    "Add",
+    "And",
+    "Binary",
+    "BitAnd",
+    "BitNot",
+    "BitOr",
+    "BitXor",
+    "Call",
+    "Cast",
+    "Compare",
+    "Const",
+    "Div",
+    "Eq",
+    "Expr",
+    "ExprLike",
+    "FloorDiv",
+    "FloorMod",
+    "Le",
+    "Load",
+    "Lt",
+    "Max",
+    "Min",
+    "Mul",
+    "Ne",
+    "Neg",
+    "Not",
+    "Or",
+    "Reinterpret",
+    "Select",
+    "ShiftLeft",
+    "ShiftRight",
+    "Sub",
+    "SupportsExpr",
+    "TruncDiv",
+    "TruncMod",
+    "Unary",
+    "Var",
+    "as_expr",
+    "as_exprs",
+    "binary",
+    "check_indices",
+    "const",
+    "describe_kinds",
+    "equal",
+    "free_vars",
+    "intern",
+    "live_nodes",
+    "not_equal",
+    "operand_error",
+    "postorder",
+    "select",
+    "substitute",
+    "transform",
+]
