@@ -51,7 +51,7 @@ def build(
 def signatures(module: IRModule, text: ModuleText) -> list[Signature]:
     """What the runtime must know of each program."""
     failures = tuple(
-        Failure(m.text, None if m.span is None else str(m.span), is_argument=m.is_argument)
+        Failure(m.text, None if m.span is None else str(m.span), is_argument=m.is_argument, is_type=m.is_type)
         for m in text.messages
     )
     return [

@@ -87,10 +87,10 @@ def view(x: object) -> View:
             return _array_view(np.from_dlpack(x))
         except (BufferError, RuntimeError, TypeError) as error:
             raise DTypeError(
-                f"a {type(x).__name__} cannot be passed to compiled code", because=str(error)
+                f"{type(x).__name__!r} cannot be passed to compiled code", because=str(error)
             ) from None
     raise DTypeError(
-        f"a {type(x).__name__} is not a tensor", try_="a NumPy array, or an object with __dlpack__"
+        f"{type(x).__name__!r} is not a tensor", try_="a NumPy array, or an object with __dlpack__"
     )
 
 

@@ -33,11 +33,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What an error code means: a message, and whether it is about the arguments."""
+    """What an error code means: a message, and whether it is about the arguments, or their type."""
 
     text: str
     where: str | None = None
     is_argument: bool = False
+    is_type: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +110,9 @@ class CompiledProgram:
             for p, v in zip(self.signature.parameters, values, strict=True)
         )
         if failure.is_argument:
-            kind = DTypeError if failure.text.endswith(_TYPE_WORDS) else ShapeError
+            kind = DTypeError if failure.is_type else ShapeError
             return kind(f"{self.signature.name}: {failure.text}", given=given)
         return EvaluationError(f"{self.signature.name}: {failure.text}", where=failure.where)
-
-
-_TYPE_WORDS: Final = ("in main memory",)
 
 
 def _describe(value: object) -> str:

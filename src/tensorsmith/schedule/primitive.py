@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 from tensorsmith.ir import IRModule, TensorProgram
 from tensorsmith.schedule.errors import ScheduleError
@@ -49,7 +49,7 @@ class Scheduled:
 
 def primitive(
     method: Callable[Concatenate[Any, P], R],
-) -> Callable[Concatenate[Any, P], R]:
+) -> Callable[Concatenate[Any, P], R]:  # Any: what primitives extend
     """Make a method of `Scheduled` a primitive: recorded in the trace if it succeeds, undone if it
     fails. A primitive that calls others is recorded alone. An argument called `decision` is kept as
     the decision, not as an argument; where it is None, the result is the decision."""
@@ -90,7 +90,7 @@ def primitive(
         return result
 
     PRIMITIVES[method.__name__] = call
-    return call
+    return cast("Callable[Concatenate[Any, P], R]", call)
 
 
 def _plain(v: Any) -> Any:  # noqa: ANN401  # a decision is numbers, or lists of them

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from tensorsmith.codegen.llvm.types import float_literal, suffix, vector
 
 OVERLOADED_BY_OPERAND = frozenset({"vector.reduce.or", "is.fpclass"})
@@ -94,8 +96,14 @@ class Builder:
 
 
 def constant(element: str, lanes: int, value: float) -> str:
-    """The constant `value` in every lane, as an operand of type `element` times `lanes`."""
-    if element in ("float", "double"):
+    """The constant `value` in every lane, as an operand of type `element` times `lanes`.
+
+    One of type ``float`` is rounded to it.
+    """
+    if element == "float":
+        (rounded,) = struct.unpack("<f", struct.pack("<f", value))
+        spelt = float_literal(rounded)
+    elif element == "double":
         spelt = float_literal(float(value))
     elif element == "i1":
         spelt = "true" if value else "false"

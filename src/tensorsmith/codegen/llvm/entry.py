@@ -111,10 +111,10 @@ class Entry:
     def check_type(self, tensor: str, p: Buffer) -> None:
         code, bits = dlpack_type(p.dtype)
         device = self.field(tensor, DL_DEVICE, "i32")
-        self.fail_unless(f"icmp eq i32 {device}, {DL_CPU}", f"{p.name!r} does not lie in main memory")
+        self.fail_unless(f"icmp eq i32 {device}, {DL_CPU}", f"{p.name!r} does not lie in main memory", is_type=True)
         both = self.field(tensor, DL_DTYPE, "i32")
         wanted = code | bits << 8 | p.dtype.lanes << 16
-        self.fail_unless(f"icmp eq i32 {both}, {wanted}", f"{p.name!r} must be {p.dtype}")
+        self.fail_unless(f"icmp eq i32 {both}, {wanted}", f"{p.name!r} must be {p.dtype}", is_type=True)
         rank = self.field(tensor, DL_NDIM, "i32")
         self.fail_unless(f"icmp eq i32 {rank}, {p.rank}", f"{p.name!r} must have rank {p.rank}")
 
@@ -204,9 +204,10 @@ class Entry:
         value, _ = self.function.expressions.value(simplify(condition))
         self.function.fail_unless(value, self.module.message(message, None, is_argument=True))
 
-    def fail_unless(self, comparison: str, message: str) -> None:
+    def fail_unless(self, comparison: str, message: str, *, is_type: bool = False) -> None:
         good = self.function.text.value(comparison)
-        self.function.fail_unless(good, self.module.message(message, None, is_argument=True))
+        code = self.module.message(message, None, is_argument=True, is_type=is_type)
+        self.function.fail_unless(good, code)
 
     def data(self, tensor: str, p: Buffer) -> str:
         """The address of the first element."""

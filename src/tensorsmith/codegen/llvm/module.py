@@ -31,6 +31,8 @@ class Message:
     span: Span | None = None
     is_argument: bool = False
     """Whether it is about the arguments of the call."""
+    is_type: bool = False
+    """Whether it is about their type, not their shape."""
 
 
 @dataclass(slots=True)
@@ -70,9 +72,16 @@ class ModuleText:
         """Have this declaration in the module."""
         self.declarations[text] = None
 
-    def message(self, text: str, span: Span | None, *, is_argument: bool = False) -> int:
+    def message(
+        self,
+        text: str,
+        span: Span | None,
+        *,
+        is_argument: bool = False,
+        is_type: bool = False,
+    ) -> int:
         """The error code for this message."""
-        self.messages.append(Message(text, span, is_argument))
+        self.messages.append(Message(text, span, is_argument, is_type))
         return len(self.messages)
 
     def math(self, name: str, element: str, lanes: int) -> str:

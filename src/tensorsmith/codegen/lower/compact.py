@@ -69,7 +69,7 @@ class _Compaction:
         if path is None:
             return self.program
         facts = Analyzer()
-        target: Stmt | None = None
+        target: For | None = None
         region: Region | None = None
         try:
             for s in path:

@@ -1,0 +1,37 @@
+"""Descriptions of machines."""
+
+import pytest
+
+from tensorsmith.errors import TargetError
+from tensorsmith.target import Target
+
+
+def test_host_is_found_once_and_complete() -> None:
+    host = Target.host()
+    assert host is Target.named("native")
+    assert host.cpu
+    assert host.cores >= 1
+    assert 0 < host.caches.l1 <= host.caches.l2
+    assert host.vector_bytes in (16, 32, 64)
+
+
+def test_vector_width_follows_the_features() -> None:
+    widths = [Target.named(n).vector_bytes for n in ("x86-64-v2", "x86-64-v3", "x86-64-v4")]
+    assert widths == [16, 32, 64]
+    assert Target.named("x86-64-v3").lanes(4) == 8
+    assert Target.named("x86-64-v4").vector_registers == 32
+
+
+def test_index_is_as_wide_as_a_pointer() -> None:
+    assert Target.named("wasm32").index_bits == 32
+    assert Target.named("aarch64").index_bits == 64
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(TargetError) as caught:
+        Target.named("pentium")
+    assert str(caught.value) == (
+        "'pentium' is not a target\n"
+        "  try: one of host, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, aarch64, cortex-a72,"
+        " neoverse-n1, armv7, riscv64, wasm32"
+    )
