@@ -179,6 +179,16 @@ SCALAR_TYPES: Final[tuple[DType, ...]] = tuple(_TYPES.values())
 _VECTOR: Final = re.compile(r"(.+)x([1-9][0-9]*)")
 
 
+def _numpy_name(what: object) -> str:
+    """The name of a NumPy type; of something else its text, which names no type."""
+    if what is None:  # for NumPy it means float64
+        return repr(what)
+    try:
+        return np.dtype(what).name  # type: ignore[call-overload, no-any-return]
+    except TypeError:
+        return repr(what)
+
+
 def dtype(what: DType | str | np.dtype[np.generic] | type) -> DType:
     """The dtype that `what` names.
 
@@ -187,7 +197,7 @@ def dtype(what: DType | str | np.dtype[np.generic] | type) -> DType:
     """
     if isinstance(what, DType):
         return what
-    name = what if isinstance(what, str) else np.dtype(what).name
+    name = what if isinstance(what, str) else _numpy_name(what)
     found = _TYPES.get(name)
     if found is not None:
         return found

@@ -15,6 +15,7 @@ from tensorsmith.errors import DTypeError, ScriptError
 from tensorsmith.ir.buffer import Buffer, Region
 from tensorsmith.ir.expr import Expr, ExprLike, Load, as_expr
 from tensorsmith.ir.stmt import IterKind
+from tensorsmith.script.terms import checks
 from tensorsmith.script.terms.attributes import attrs_of
 from tensorsmith.script.terms.outside import run_by_python
 from tensorsmith.script.terms.scalars import index_expr
@@ -51,7 +52,7 @@ class InitStart(_Context):
 
 def block(name: str = "") -> BlockStart:
     """A computation for each point of its iterators: ``with T.block("C"):``."""
-    return BlockStart(name)
+    return BlockStart(checks.string(name, "the name of a block"))
 
 
 def init() -> InitStart:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tensorsmith.errors import ScriptError
 from tensorsmith.ir.expr import Expr, ExprLike, Var, as_expr
 from tensorsmith.ir.stmt import NO_ATTRS, Attrs, LoopKind
+from tensorsmith.script.terms import checks
 from tensorsmith.script.terms.attributes import attrs_of
 from tensorsmith.script.terms.outside import run_by_python
 from tensorsmith.script.terms.scalars import index_expr
@@ -85,4 +86,4 @@ def thread(
     attrs: Mapping[str, object] | None = None,
 ) -> Iterable[Var]:
     """A loop by a hardware axis such as 'threadIdx.x'."""
-    return _loop(LoopKind.THREAD, extent, start, attrs, axis)
+    return _loop(LoopKind.THREAD, extent, start, attrs, checks.string(axis, "an axis"))

@@ -14,6 +14,7 @@ from tensorsmith.errors import DTypeError, ShapeError, Span
 from tensorsmith.ir.buffer import GLOBAL, Buffer, IndexMap
 from tensorsmith.ir.dtype import dtype, index
 from tensorsmith.ir.expr import Expr, ExprLike, Var
+from tensorsmith.script.terms import checks
 from tensorsmith.script.terms.scalars import DTypeLike, index_expr
 
 Shape: TypeAlias = "ExprLike | Iterable[ExprLike]"
@@ -26,10 +27,8 @@ def dim(name: str, *, min: int | None = 1, max: int | None = None, multiple_of: 
     >>> n * 2
     n * 2
     """
-    for fact in (min, max, multiple_of):
-        if fact is not None and not isinstance(fact, int):
-            raise DTypeError(f"a fact about {name!r} is {fact!r}, and must be an integer")
-    return Var(name, index, low=min, high=max, multiple_of=multiple_of)
+    checks.facts(min, max, multiple_of)
+    return Var(checks.string(name, "a name"), index, low=min, high=max, multiple_of=multiple_of)
 
 
 def dims(names: str, *, min: int | None = 1, max: int | None = None) -> tuple[Var, ...]:
@@ -38,7 +37,7 @@ def dims(names: str, *, min: int | None = 1, max: int | None = None) -> tuple[Va
     >>> dims("n m")
     (n, m)
     """
-    return tuple(dim(name, min=min, max=max) for name in names.split())
+    return tuple(dim(name, min=min, max=max) for name in checks.string(names, "names").split())
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,8 @@ class BufferType:
         shape = _indices(self.shape)
         layout = self.layout
         if layout is not None and not isinstance(layout, IndexMap):
+            if not callable(layout):
+                raise DTypeError(f"a layout is a function of indices, not {layout!r}")
             layout = index_map(layout, len(shape))
         return Buffer(
             name,
@@ -70,8 +71,8 @@ class BufferType:
             strides=None if self.strides is None else _indices(self.strides),
             offset=index_expr(self.offset),
             layout=layout,
-            scope=self.scope,
-            align=self.align,
+            scope=checks.string(self.scope, "a scope"),
+            align=checks.integer(self.align, "an alignment"),
             span=span,
         )
 
@@ -102,6 +103,7 @@ class ScalarType:
 
     def named(self, name: str) -> Var:
         """A variable of this type."""
+        checks.facts(self.min, self.max, self.multiple_of)
         facts = {"low": self.min, "high": self.max}
         return Var(name, dtype(self.dtype), multiple_of=self.multiple_of, **facts)
 
