@@ -8,6 +8,7 @@ import struct
 
 import numpy as np
 import pytest
+
 from arith.smt import proves
 from tensorsmith.arith import Analyzer
 from tensorsmith.arith.rules import FLOAT, INTEGER_RULES, RULES, Rule, n

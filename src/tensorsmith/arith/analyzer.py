@@ -10,7 +10,14 @@ from tensorsmith.arith import congruence as congruences
 from tensorsmith.arith import interval as intervals
 from tensorsmith.arith.congruence import Congruence
 from tensorsmith.arith.interval import Interval
-from tensorsmith.arith.polynomial import OrderKeys, Polynomial, add_scaled, constant, difference, to_expr
+from tensorsmith.arith.polynomial import (
+    OrderKeys,
+    Polynomial,
+    add_scaled,
+    constant,
+    difference,
+    to_expr,
+)
 from tensorsmith.arith.prove import prove_nonnegative
 from tensorsmith.arith.simplify import polynomial_of, simplify
 from tensorsmith.errors import ArithError

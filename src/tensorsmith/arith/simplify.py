@@ -20,7 +20,19 @@ from tensorsmith.arith.order import ORDER
 from tensorsmith.arith.polynomial import Polynomial, add_scaled, fits, has_atom, product, to_expr
 from tensorsmith.arith.scalar import SCALAR, fold_constants
 from tensorsmith.ir.dtype import Kind, index
-from tensorsmith.ir.expr import Add, Const, Expr, FloorDiv, FloorMod, Mul, Neg, Sub, TruncDiv, TruncMod, Var
+from tensorsmith.ir.expr import (
+    Add,
+    Const,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Mul,
+    Neg,
+    Sub,
+    TruncDiv,
+    TruncMod,
+    Var,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
