@@ -47,7 +47,7 @@ class Builder:
         return name
 
     def emit(self, opcode: str, type: str, *operands: str) -> str:
-        """An instruction whose operands are all of one type: ``fadd``, ``icmp eq``, ``fneg``, ..."""
+        """An instruction on operands of one type: ``fadd``, ``icmp eq``, ``fneg``, ..."""
         return self.value(f"{opcode} {type} {', '.join(operands)}")
 
     def convert(self, opcode: str, source: str, operand: str, target: str) -> str:

@@ -1,0 +1,1 @@
+"""Code generation for CPUs with LLVM, as textual IR."""
