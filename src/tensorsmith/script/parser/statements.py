@@ -120,7 +120,7 @@ class StatementParser:
         if isinstance(value, (Remap, Iteration)):
             raise self.error(node, _MISPLACED)
         if not isinstance(target, ast.Name):
-            raise self.error(target, "only names and elements of buffers can be assigned to")
+            raise self.error(target, _NO_TARGET)
         span = self.source.span(node)
         if isinstance(value, Allocation):
             with self.source.place(node.value):
@@ -155,7 +155,8 @@ class StatementParser:
             before = self.evaluator.access(buffer, node.target)
             after = self._operate(node, before)
             return [self._store(node, node.target, buffer, as_expr(after))]
-        assert isinstance(node.target, ast.Name)
+        if not isinstance(node.target, ast.Name):
+            raise self.error(node.target, _NO_TARGET)
         name = node.target.id
         meaning = self.environment.find(name)
         if meaning is None:
@@ -339,6 +340,7 @@ class StatementParser:
     }
 
 
+_NO_TARGET: Final = "only names and elements of buffers can be assigned to"
 _MISPLACED: Final = (
     "iterators, T.where, T.reads, T.writes and T.block_attrs stand at the start of a block"
 )
