@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tensorsmith.schedule.loop_primitives import LoopPrimitives
 from tensorsmith.schedule.navigation import Navigation
+from tensorsmith.schedule.reduction_primitives import ReductionPrimitives
 
 
-class Schedule(Navigation, LoopPrimitives):
+class Schedule(Navigation, LoopPrimitives, ReductionPrimitives):
     """A module and the primitives that change it.
 
     Every primitive checks that it keeps the meaning of the program before it changes anything; if
