@@ -325,8 +325,9 @@ class Evaluator:
         function = self._for_exprs(function, args)
         if not callable(function):
             raise ScriptError(f"{name} is not a function: {function!r}")
-        with python_errors(f"{name}: ", _signature(name, function, args)):
-            return _plain(function(*args, **named))
+        called = function
+        with python_errors(f"{name}: ", lambda: _signature(name, called, args)):
+            return _plain(called(*args, **named))
 
     def _for_exprs(self, function: object, args: list[object]) -> object:
         if not any(isinstance(a, Expr) for a in args):

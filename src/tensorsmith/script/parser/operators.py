@@ -77,14 +77,16 @@ _CANNOT: Final = "Python cannot compute this: "
 
 
 @contextmanager
-def python_errors(prefix: str = _CANNOT, hint: str | None = None) -> Iterator[None]:
-    """Turn what Python raises about wrong values into a ScriptError."""
+def python_errors(
+    prefix: str = _CANNOT, hint: Callable[[], str | None] = lambda: None
+) -> Iterator[None]:
+    """Turn what Python raises about wrong values into a ScriptError, which gives the hint."""
     try:
         yield
     except TensorsmithError:
         raise
     except PYTHON_ERRORS as error:
-        raise ScriptError(f"{prefix}{error}", try_=hint) from error
+        raise ScriptError(f"{prefix}{error}", try_=hint()) from error
 
 
 def operate(op: ast.operator, left: Any, right: Any, *, trusted: bool) -> Any:
