@@ -1,8 +1,8 @@
 """Intervals of integers, and the interval domain of scalar expressions.
 
-An `Interval` holds every value that an integer expression can take; a side that is None is unbounded.
-Fixed-width operations whose exact result could leave the type get the whole range of the type, since
-they wrap.
+An `Interval` holds every value that an integer expression can take; a side that is None is
+unbounded. Fixed-width operations whose exact result could leave the type get the whole range of the
+type, since they wrap.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from tensorsmith.ir import expr as ir
-from tensorsmith.ir.dtype import DType, Kind
+from tensorsmith.ir.dtype import DType
 from tensorsmith.ir.expr import Expr
 
 
@@ -27,7 +27,9 @@ class Interval(NamedTuple):
 
     def within(self, low: int, high: int) -> bool:
         """Whether all of it lies in ``low <= x <= high``."""
-        return self.low is not None and self.high is not None and low <= self.low <= self.high <= high
+        return (
+            self.low is not None and self.high is not None and low <= self.low <= self.high <= high
+        )
 
     def intersect(self, other: Interval) -> Interval:
         """The values in both; contradicting intervals give an empty one (low > high)."""
@@ -246,7 +248,7 @@ def _call(e: Expr, *args: Interval) -> Interval:
     if name == "abs" and e.dtype.is_integer:
         return _fit(e.dtype, maximum(args[0], negate(args[0])))
     if name in {"popcount", "clz", "ctz"}:
-        return Interval(0, e.dtype.bits)
+        return _fit(e.dtype, Interval(0, e.dtype.bits))  # 2 bits do not hold a count of 2
     return of_dtype(e.dtype)
 
 
