@@ -42,7 +42,7 @@ def side_by_side_is_one_by_one(data):
 
 
 test_side_by_side_is_one_by_one, test_side_by_side_is_one_by_one_slow = fast_and_slow(
-    side_by_side_is_one_by_one, fast=150
+    side_by_side_is_one_by_one, fast=100
 )
 
 
@@ -60,7 +60,7 @@ def programs_do_what_the_reference_does(data):
 (
     test_programs_do_what_the_reference_does,
     test_programs_do_what_the_reference_does_slow,
-) = fast_and_slow(programs_do_what_the_reference_does, fast=150)
+) = fast_and_slow(programs_do_what_the_reference_does, fast=100)
 
 
 def expressions_have_the_reference_value(data):
@@ -78,7 +78,7 @@ def expressions_have_the_reference_value(data):
 (
     test_expressions_have_the_reference_value,
     test_expressions_have_the_reference_value_slow,
-) = fast_and_slow(expressions_have_the_reference_value, fast=400)
+) = fast_and_slow(expressions_have_the_reference_value, fast=200)
 
 LANES = 6
 
@@ -103,4 +103,4 @@ def expressions_have_the_reference_value_side_by_side(data):
 (
     test_expressions_have_the_reference_value_side_by_side,
     test_expressions_have_the_reference_value_side_by_side_slow,
-) = fast_and_slow(expressions_have_the_reference_value_side_by_side, fast=200)
+) = fast_and_slow(expressions_have_the_reference_value_side_by_side, fast=120)

@@ -37,7 +37,7 @@ def simplification_keeps_the_value(data):
 
 
 test_simplification_keeps_the_value, test_simplification_keeps_the_value_slow = fast_and_slow(
-    simplification_keeps_the_value, fast=400
+    simplification_keeps_the_value, fast=250
 )
 
 
@@ -53,7 +53,7 @@ def simplification_of_a_condition_keeps_its_truth(data):
 (
     test_simplification_of_a_condition_keeps_its_truth,
     test_simplification_of_a_condition_keeps_its_truth_slow,
-) = fast_and_slow(simplification_of_a_condition_keeps_its_truth, fast=300)
+) = fast_and_slow(simplification_of_a_condition_keeps_its_truth, fast=200)
 
 
 def simplification_under_assumptions_keeps_the_value(data):
@@ -74,7 +74,7 @@ def simplification_under_assumptions_keeps_the_value(data):
 (
     test_simplification_under_assumptions_keeps_the_value,
     test_simplification_under_assumptions_keeps_the_value_slow,
-) = fast_and_slow(simplification_under_assumptions_keeps_the_value, fast=300)
+) = fast_and_slow(simplification_under_assumptions_keeps_the_value, fast=150)
 
 
 def simplification_is_idempotent(data):
@@ -85,7 +85,7 @@ def simplification_is_idempotent(data):
 
 
 test_simplification_is_idempotent, test_simplification_is_idempotent_slow = fast_and_slow(
-    simplification_is_idempotent, fast=300
+    simplification_is_idempotent, fast=200
 )
 
 
@@ -102,7 +102,7 @@ def simplification_of_elements_keeps_the_value(data):
 (
     test_simplification_of_elements_keeps_the_value,
     test_simplification_of_elements_keeps_the_value_slow,
-) = fast_and_slow(simplification_of_elements_keeps_the_value, fast=300)
+) = fast_and_slow(simplification_of_elements_keeps_the_value, fast=200)
 
 
 def agrees(value: int, congruence: Congruence) -> bool:
@@ -124,7 +124,7 @@ def bounds_and_congruence_hold(data):
 
 
 test_bounds_and_congruence_hold, test_bounds_and_congruence_hold_slow = fast_and_slow(
-    bounds_and_congruence_hold, fast=300
+    bounds_and_congruence_hold, fast=200
 )
 
 
@@ -141,7 +141,7 @@ def bounds_hold_for_fixed_widths(data):
 
 
 test_bounds_hold_for_fixed_widths, test_bounds_hold_for_fixed_widths_slow = fast_and_slow(
-    bounds_hold_for_fixed_widths, fast=200
+    bounds_hold_for_fixed_widths, fast=150
 )
 
 
@@ -155,5 +155,5 @@ def a_proof_is_never_wrong(data):
 
 
 test_a_proof_is_never_wrong, test_a_proof_is_never_wrong_slow = fast_and_slow(
-    a_proof_is_never_wrong, fast=400
+    a_proof_is_never_wrong, fast=250
 )
