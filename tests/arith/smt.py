@@ -1,7 +1,7 @@
 """Expressions as terms of the SMT solver z3, by the semantics stated in `tensorsmith.ir.expr`.
 
-``index`` is z3's unbounded Int, fixed widths are bit vectors, bools are Bool. Floor division of z3's
-integers by a positive divisor is its own ``div``; for other divisors it is spelt out.
+``index`` is z3's unbounded Int, fixed widths are bit vectors, bools are Bool. Floor division of
+z3's integers by a positive divisor is its own ``div``; for other divisors it is spelt out.
 """
 
 from __future__ import annotations

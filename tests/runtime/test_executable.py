@@ -76,14 +76,18 @@ WRONG = {
     "extent": (
         (np.zeros((6, 5), np.float32), 1.0, B),
         ShapeError,
-        "scale: axis 1 of 'A' must have extent 4\n"
-        "  given: A: float32[6, 5]; x: 1.0; B: float32[6, 4]",
+        (
+            "scale: axis 1 of 'A' must have extent 4\n"
+            "  given: A: float32[6, 5]; x: 1.0; B: float32[6, 4]"
+        ),
     ),
     "two sizes of one dimension": (
         (A, 1.0, B[:4]),
         ShapeError,
-        "scale: axis 0 of 'B' must have extent n\n"
-        "  given: A: float32[6, 4]; x: 1.0; B: float32[4, 4]",
+        (
+            "scale: axis 0 of 'B' must have extent n\n"
+            "  given: A: float32[6, 4]; x: 1.0; B: float32[4, 4]"
+        ),
     ),
     "fact: multiple": (
         (ODD, 1.0, ODD),
@@ -103,14 +107,18 @@ WRONG = {
     "strides": (
         (np.zeros((4, 6), np.float32).T, 1.0, B),
         ShapeError,
-        "scale: 'A' must be contiguous, in row-major order\n"
-        "  given: A: float32[6, 4]; x: 1.0; B: float32[6, 4]",
+        (
+            "scale: 'A' must be contiguous, in row-major order\n"
+            "  given: A: float32[6, 4]; x: 1.0; B: float32[6, 4]"
+        ),
     ),
     "read-only": (
         (A, 1.0, READ_ONLY),
         DTypeError,
-        "argument 'B' is read-only, and"
-        " <compiled scale(A: float32, x: float32, B: float32)> writes to it",
+        (
+            "argument 'B' is read-only, and"
+            " <compiled scale(A: float32, x: float32, B: float32)> writes to it"
+        ),
     ),
     "no tensor": (
         (3, 1.0, B),

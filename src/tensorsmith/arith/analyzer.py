@@ -21,7 +21,6 @@ from tensorsmith.arith.polynomial import (
 from tensorsmith.arith.prove import prove_nonnegative
 from tensorsmith.arith.simplify import polynomial_of, simplify
 from tensorsmith.errors import ArithError
-from tensorsmith.ir.dtype import Kind
 from tensorsmith.ir.expr import (
     And,
     Const,
@@ -300,7 +299,9 @@ class Analyzer:
     def equal(self, a: ExprLike, b: ExprLike) -> bool:
         """Whether two ``index`` expressions are proved equal."""
         gap = self.simplify(as_expr(a) - as_expr(b))
-        return constant(self.polynomial(gap)) == 0 or self._prove_equal(self.polynomial(gap)) is True
+        return (
+            constant(self.polynomial(gap)) == 0 or self._prove_equal(self.polynomial(gap)) is True
+        )
 
 
 def conjuncts(condition: Expr) -> list[Expr]:

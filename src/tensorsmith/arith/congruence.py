@@ -11,12 +11,14 @@ from math import gcd
 from typing import Any, Final, NamedTuple
 
 from tensorsmith.ir import expr as ir
-from tensorsmith.ir.dtype import Kind
 from tensorsmith.ir.expr import Expr
 
 
 class Congruence(NamedTuple):
-    """``x = modulus * k + residue`` for some integer k; ``0 <= residue < modulus`` unless that is 0."""
+    """``x = modulus * k + residue`` for some integer k.
+
+    ``0 <= residue < modulus``, unless the modulus is 0.
+    """
 
     modulus: int
     residue: int
@@ -116,14 +118,13 @@ def _cast(e: Expr, a: Congruence) -> Congruence:
     return a if e.dtype.is_index else make(gcd(a.modulus, 1 << e.dtype.bits), a.residue)
 
 
+_TELL_NOTHING: Final[tuple[type[Expr], ...]] = (
+    *(ir.Var, ir.Load, ir.Div, ir.TruncDiv, ir.TruncMod, ir.Eq, ir.Ne, ir.Lt, ir.Le),
+    *(ir.And, ir.Or, ir.Not, ir.Reinterpret, ir.Call, ir.BitAnd, ir.BitOr, ir.BitXor),
+    *(ir.BitNot, ir.ShiftLeft, ir.ShiftRight),
+)
 TABLE: Final[dict[type[Expr], Callable[..., Any]]] = {
-    cls: _unknown
-    for cls in (
-        *(ir.Var, ir.Load, ir.Div, ir.TruncDiv, ir.TruncMod, ir.Eq, ir.Ne, ir.Lt, ir.Le),
-        *(ir.And, ir.Or, ir.Not, ir.Reinterpret, ir.Call, ir.BitAnd, ir.BitOr, ir.BitXor),
-        *(ir.BitNot, ir.ShiftLeft, ir.ShiftRight),
-    )
-} | {
+    **dict.fromkeys(_TELL_NOTHING, _unknown),
     ir.Const: _const,
     ir.Add: _exact(add),
     ir.Sub: _exact(lambda a, b: add(a, scale(b, -1))),

@@ -1,7 +1,7 @@
 """Canonical quotients and remainders of ``index`` expressions.
 
-Operands are canonical already. Division by zero is an error of the program, so divisors may be taken as
-not 0. The names in comments are those of `tensorsmith.arith.rules`.
+Operands are canonical already. Division by zero is an error of the program, so divisors may be
+taken as not 0. The names in comments are those of `tensorsmith.arith.rules`.
 """
 
 from __future__ import annotations
@@ -300,8 +300,8 @@ def _both_nonnegative(facts: Analyzer, e: Expr) -> bool:
 def merge_quotients(facts: Analyzer, total: Polynomial) -> None:
     """Put quotients and remainders of one dividend together, in place:
 
-    merge-div-mod: ``x // k * k + x % k == x``; merge-mod-mod: ``x // k % m * k + x % k == x % (k * m)``;
-    div-exact: ``x // k * k == x - r`` where ``x % k == r`` is known.
+    merge-div-mod: ``x // k * k + x % k == x``; merge-mod-mod: ``x // k % m * k + x % k == x % (k *
+    m)``; div-exact: ``x // k * k == x - r`` where ``x % k == r`` is known.
     """
     for _ in range(MERGE_ROUNDS):
         for m in total:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tensorsmith.arith.order import negated
 from tensorsmith.arith.polynomial import constant, difference
-from tensorsmith.ir.dtype import Kind, bool_
+from tensorsmith.ir.dtype import bool_
 from tensorsmith.ir.expr import And, Const, Eq, Expr, Le, Lt, Ne, Not, Or, Select
 
 if TYPE_CHECKING:

@@ -146,7 +146,7 @@ def nonnegative(facts: Analyzer, gap: Polynomial, origin: Expr) -> Expr:
 
 
 def _open_quotient(facts: Analyzer, gap: Polynomial) -> Polynomial | None:
-    """le-quotient: ``k <= x // c`` is ``c * k <= x``, and ``x // c <= k`` is ``x <= c * k + c - 1``."""
+    """le-quotient: ``k <= x // c`` is ``c * k <= x``; ``x // c <= k`` is ``x <= c * k + c - 1``."""
     terms = [(m, c) for m, c in gap.items() if m]
     if len(terms) != 1 or len(terms[0][0]) != 1 or abs(terms[0][1]) != 1:
         return None

@@ -111,10 +111,7 @@ def constant(a: Polynomial) -> int | None:
 
 def fits(a: Polynomial) -> bool:
     """Whether the coefficients can stand as ``index`` constants."""
-    for c in a.values():
-        if not -_LARGEST <= c <= _LARGEST:
-            return False
-    return True
+    return all(-_LARGEST <= c <= _LARGEST for c in a.values())
 
 
 def has_atom(a: Polynomial, *kinds: type[Expr]) -> bool:

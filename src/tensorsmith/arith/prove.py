@@ -1,9 +1,10 @@
 """Proving that a polynomial is never negative.
 
 The proof eliminates what the polynomial is made of, innermost variable first: a variable whose
-coefficient has a known sign is replaced by the bound that makes the polynomial least, and a quotient,
-remainder, minimum or maximum by an inequality that it satisfies, until interval arithmetic decides.
-Where that fails, a known constraint ``p >= 0`` is subtracted (Farkas' lemma, one step at a time).
+coefficient has a known sign is replaced by the bound that makes the polynomial least, and a
+quotient, remainder, minimum or maximum by an inequality that it satisfies, until interval
+arithmetic decides. Where that fails, a known constraint ``p >= 0`` is subtracted (Farkas' lemma,
+one step at a time).
 It is sound and deliberately incomplete: the work is bounded by a budget.
 """
 
@@ -42,9 +43,7 @@ class _Proof:
         self.facts = facts
         self.budget = BUDGET
 
-    def nonnegative(
-        self, p: Polynomial, constraints: tuple[Polynomial, ...], steps: int
-    ) -> bool:
+    def nonnegative(self, p: Polynomial, constraints: tuple[Polynomial, ...], steps: int) -> bool:
         self.budget -= 1
         if self.budget < 0:
             return False
@@ -182,9 +181,7 @@ class _Proof:
 
     # --- Constraints -------------------------------------------------------------------------
 
-    def by_constraint(
-        self, p: Polynomial, constraints: tuple[Polynomial, ...], steps: int
-    ) -> bool:
+    def by_constraint(self, p: Polynomial, constraints: tuple[Polynomial, ...], steps: int) -> bool:
         """Subtract multiples of what is known not to be negative."""
         for at, known in enumerate(constraints):
             others = constraints[:at] + constraints[at + 1 :]

@@ -1,8 +1,8 @@
 """What the simplifier claims, as data.
 
-Each rule is an identity between two expressions under a condition. The code that applies it names it;
-here it is stated so that it can be checked without that code: by an SMT solver over all integers, by
-random values, and by asking that the simplifier gives both sides one canonical form
+Each rule is an identity between two expressions under a condition. The code that applies it names
+it; here it is stated so that it can be checked without that code: by an SMT solver over all
+integers, by random values, and by asking that the simplifier gives both sides one canonical form
 (`tests/arith/test_rules.py`). Divisors and other parameters that the code takes as constants are
 constants here too: a rule is a function of them, with values to check it at.
 """

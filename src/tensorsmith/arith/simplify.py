@@ -1,8 +1,8 @@
 """Simplification to canonical form.
 
-The walk is iterative. A whole tree of sums is taken at once, its leaves simplified, and put together as a
-polynomial; every other operation is rewritten once its operands are canonical. What each rewriting
-claims is listed, and proved, in `tensorsmith.arith.rules`.
+The walk is iterative. A whole tree of sums is taken at once, its leaves simplified, and put
+together as a polynomial; every other operation is rewritten once its operands are canonical. What
+each rewriting claims is listed, and proved, in `tensorsmith.arith.rules`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tensorsmith.arith.divide import (
 from tensorsmith.arith.order import ORDER
 from tensorsmith.arith.polynomial import Polynomial, add_scaled, fits, has_atom, product, to_expr
 from tensorsmith.arith.scalar import SCALAR, fold_constants
-from tensorsmith.ir.dtype import Kind, index
+from tensorsmith.ir.dtype import index
 from tensorsmith.ir.expr import (
     Add,
     Const,
@@ -133,13 +133,13 @@ def combine(facts: Analyzer, e: Expr, leaves: Leaves, constant: int) -> Expr:
     else:
         total = {(): constant} if constant else {}
         for leaf, k in leaves:
-            e_leaf = memo[leaf]
-            if type(e_leaf) is Var:  # most leaves are
-                k += total.pop((e_leaf,), 0)
-                if k:
-                    total[(e_leaf,)] = k
+            term = memo[leaf]
+            if type(term) is Var:  # most leaves are
+                coefficient = k + total.pop((term,), 0)
+                if coefficient:
+                    total[(term,)] = coefficient
             elif k:
-                add_scaled(total, polynomial_of(facts, e_leaf), k)
+                add_scaled(total, polynomial_of(facts, term), k)
     if has_atom(total, FloorMod, FloorDiv):
         merge_quotients(facts, total)
     return build(facts, total, e)

@@ -51,7 +51,12 @@ def build(
 def signatures(module: IRModule, text: ModuleText) -> list[Signature]:
     """What the runtime must know of each program."""
     failures = tuple(
-        Failure(m.text, None if m.span is None else str(m.span), is_argument=m.is_argument, is_type=m.is_type)
+        Failure(
+            m.text,
+            None if m.span is None else str(m.span),
+            is_argument=m.is_argument,
+            is_type=m.is_type,
+        )
         for m in text.messages
     )
     return [
@@ -97,7 +102,7 @@ def compile_llvm(ir: str, target: Target, *, optimize: int = 2) -> bytes:
 _machines: dict[Target, Any] = {}
 
 
-def _machine(target: Target) -> Any:  # noqa: ANN401  # llvmlite has no types
+def _machine(target: Target) -> Any:  # llvmlite has no types
     if target not in _machines:
         if not _machines:
             llvm.initialize_all_targets()
@@ -113,6 +118,8 @@ def _machine(target: Target) -> Any:  # noqa: ANN401  # llvmlite has no types
                 jit=target == Target.host(),
             )
         except RuntimeError as error:
-            raise CodegenError(f"no code can be made for {target.triple}", because=str(error)) from None
+            raise CodegenError(
+                f"no code can be made for {target.triple}", because=str(error)
+            ) from None
         _machines[target] = made
     return _machines[target]

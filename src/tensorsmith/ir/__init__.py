@@ -1,4 +1,4 @@
-"""The representation: types, expressions, buffers, statements, programs, modules, and their text."""
+"""The representation: types, expressions, statements, programs, modules, and their text."""
 
 from tensorsmith.ir.buffer import GLOBAL, Buffer, IndexMap, Region
 from tensorsmith.ir.dtype import DType, Kind, dtype

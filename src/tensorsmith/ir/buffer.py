@@ -106,7 +106,8 @@ class Buffer:
     def _check(self) -> None:
         if self.strides is not None and len(self.strides) != len(self.shape):
             raise ShapeError(
-                f"buffer {self.name!r} has {len(self.shape)} dimensions and {len(self.strides)} strides"
+                f"buffer {self.name!r} has {len(self.shape)} dimensions"
+                f" and {len(self.strides)} strides"
             )
         if self.layout is not None and len(self.layout.inputs) != len(self.shape):
             raise ShapeError(
@@ -120,8 +121,8 @@ class Buffer:
         for e in (*self.shape, *(self.strides or ()), self.offset):
             if e.dtype.name != "index":
                 raise ShapeError(
-                    f"buffer {self.name!r} has the extent, stride or offset {e!r} of type {e.dtype},"
-                    " and it must be index"
+                    f"buffer {self.name!r} has the extent, stride or offset {e!r}"
+                    f" of type {e.dtype}, and it must be index"
                 )
 
     @property
@@ -175,7 +176,8 @@ class Region:
         self.ranges = tuple((as_expr(start), as_expr(extent)) for start, extent in ranges)
         if len(self.ranges) != buffer.rank:
             raise ShapeError(
-                f"{buffer.name!r} has rank {buffer.rank}, and the region has {len(self.ranges)} ranges"
+                f"{buffer.name!r} has rank {buffer.rank},"
+                f" and the region has {len(self.ranges)} ranges"
             )
 
     @classmethod

@@ -11,20 +11,21 @@ Evaluation. Expressions have no effects. `Select`, `And` and `Or` are lazy: the 
 taken is not evaluated, so ``select(i < n, A[i], 0)`` never reads outside A. Code generation may
 evaluate more where it can prove that this is harmless.
 
-Integers. ``index`` never overflows, by contract. ``int*`` are two's complement and ``uint*`` unsigned:
-add, sub, mul, neg wrap modulo ``2**bits``. `FloorDiv` and `FloorMod` round towards minus infinity (the
-remainder has the sign of the divisor, as in Python); `TruncDiv` and `TruncMod` round towards zero (the
-remainder has the sign of the dividend, as in C). Division by zero is an error of the program; the least
-integer divided by -1 wraps. Shift counts are read as unsigned: a count of ``bits`` or more gives 0, or
--1 for the right shift of a negative number (right shifts of ``int*`` keep the sign).
+Integers. ``index`` never overflows, by contract. ``int*`` are two's complement and ``uint*``
+unsigned: add, sub, mul, neg wrap modulo ``2**bits``. `FloorDiv` and `FloorMod` round towards minus
+infinity (the remainder has the sign of the divisor, as in Python); `TruncDiv` and `TruncMod` round
+towards zero (the remainder has the sign of the dividend, as in C). Division by zero is an error of
+the program; the least integer divided by -1 wraps. Shift counts are read as unsigned: a count of
+``bits`` or more gives 0, or -1 for the right shift of a negative number (right shifts of ``int*``
+keep the sign).
 
 Floats. IEEE 754, round to nearest even, denormals kept; no reassociation, contraction or other
-fast-math unless a program's attributes ask for it. `Min` and `Max` give NaN if either operand is NaN;
-of -0 and +0 either may come back. Comparisons with NaN are false, except `Ne`.
+fast-math unless a program's attributes ask for it. `Min` and `Max` give NaN if either operand is
+NaN; of -0 and +0 either may come back. Comparisons with NaN are false, except `Ne`.
 
-Casts. Integer to integer wraps; to ``index`` the value must fit. Float to integer rounds towards zero
-and saturates, NaN gives 0. To ``bool`` is ``x != 0``. Float to narrower float rounds to nearest even.
-`Reinterpret` keeps the bits.
+Casts. Integer to integer wraps; to ``index`` the value must fit. Float to integer rounds towards
+zero and saturates, NaN gives 0. To ``bool`` is ``x != 0``. Float to narrower float rounds to
+nearest even. `Reinterpret` keeps the bits.
 """
 
 from __future__ import annotations
@@ -368,7 +369,8 @@ def as_expr(value: ExprLike, like: DType | None = None) -> Expr:
     """`value` as an expression; a Python number takes the dtype `like`.
 
     Numbers are weakly typed: an int becomes any number, a float any float, a bool a bool. With no
-    `like`, an int becomes ``index``, a float ``float32``. Raises DTypeError where that loses a part.
+    `like`, an int becomes ``index``, a float ``float32``. Raises DTypeError where that loses a
+    part.
     """
     if isinstance(value, Expr):
         return value
@@ -486,7 +488,8 @@ def check_indices(buffer: Buffer, indices: tuple[Expr, ...]) -> None:
     for axis, i in enumerate(indices):
         if not i.dtype.is_index:
             raise DTypeError(
-                f"index {axis} of {buffer.name!r} is {i.dtype}, and must be an integer of type index",
+                f"index {axis} of {buffer.name!r} is {i.dtype},"
+                " and must be an integer of type index",
                 given=f"{i!r}: {i.dtype}",
                 try_="cast(..., 'index')" if i.dtype.is_integer else None,
             )
@@ -497,8 +500,8 @@ def as_exprs(values: Iterable[ExprLike], like: DType | None = None) -> tuple[Exp
     return tuple(as_expr(v, like) for v in values)
 
 
-# An operation is an expression, and expressions have operators that make operations: this module and
-# that of the operations need each other. Whichever is imported, the package imports this one first.
+# An operation is an expression, and expressions have operators that make operations: this module
+# and that of the operations need each other. The package imports this one first.
 from tensorsmith.ir.operations import (  # noqa: E402
     Add,
     And,

@@ -1,8 +1,8 @@
 """Tensor programs, and modules that hold them.
 
 A module maps names to functions. Tensor programs are one kind of function; graph functions will be
-the other, in the same map, so that a graph calls a program by name and a pass can lower one call and
-leave its neighbour.
+the other, in the same map, so that a graph calls a program by name and a pass can lower one call
+and leave its neighbour.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ class TensorProgram:
 
     @property
     def dims(self) -> tuple[Var, ...]:
-        """The symbolic dimensions, in order of first use: variables of the parameters' shapes,
-        strides and offsets that are not themselves parameters. A call binds them from the shapes."""
-        exprs = [
-            e for b in self.buffers for e in (*b.shape, *(b.strides or ()), b.offset)
-        ]
+        """The symbolic dimensions, in order of first use.
+
+        Variables of the parameters' shapes, strides and offsets that are not themselves
+        parameters. A call binds them from the shapes.
+        """
+        exprs = [e for b in self.buffers for e in (*b.shape, *(b.strides or ()), b.offset)]
         scalars = {p for p in self.params if isinstance(p, Var)}
         return tuple(v for v in free_vars(*exprs) if v not in scalars)
 
@@ -83,7 +84,9 @@ class IRModule:
     def __post_init__(self) -> None:
         for name, function in self.functions.items():
             if function.name != name:
-                raise IRError(f"the module calls a function {name!r} that calls itself {function.name!r}")
+                raise IRError(
+                    f"the module calls a function {name!r} that calls itself {function.name!r}"
+                )
         object.__setattr__(self, "functions", MappingProxyType(dict(self.functions)))
 
     @classmethod

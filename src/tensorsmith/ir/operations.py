@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tensorsmith.ir.buffer import Buffer
     from tensorsmith.ir.intrinsic import Intrinsic
 
+
 class Binary(Expr):
     """An operation on two operands `a` and `b` of one dtype, which is also that of the result."""
 

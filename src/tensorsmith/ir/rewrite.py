@@ -162,9 +162,7 @@ def _map_regions(
 
 
 def _map_iter(it: Iter, change: Callable[[Expr], Expr]) -> Iter:
-    return replace(
-        it, start=change(it.start), extent=change(it.extent), binding=change(it.binding)
-    )
+    return replace(it, start=change(it.start), extent=change(it.extent), binding=change(it.binding))
 
 
 def substitute_stmt(s: Stmt, values: Mapping[Expr, Expr]) -> Stmt:

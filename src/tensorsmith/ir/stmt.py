@@ -4,11 +4,11 @@ Statements are immutable; use `dataclasses.replace`, which keeps the span. They 
 `tensorsmith.ir.structural`, up to the names of variables and buffers.
 
 A *block* is the unit that schedules move. It says what is computed for each point of its iterators,
-and nothing outside it matters to that: loops around it may change as long as the bindings still take
-every point of the iterators' domain exactly once. Source: Feng et al., TensorIR, ASPLOS 2023.
+and nothing outside it matters to that: loops around it may change as long as the bindings still
+take every point of the iterators' domain exactly once. Source: Feng et al., TensorIR, ASPLOS 2023.
 
-Scopes. `Bind` and `Alloc` hold from where they stand to the end of the sequence they stand in. Every
-variable and buffer is defined once in a program.
+Scopes. `Bind` and `Alloc` hold from where they stand to the end of the sequence they stand in.
+Every variable and buffer is defined once in a program.
 """
 
 from __future__ import annotations
@@ -144,7 +144,8 @@ class While(Stmt):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class For(Stmt):
-    """`body` for each value of `var` from `start` to ``start + extent - 1``, carried out as `kind` says.
+    """`body` for each value of `var` from `start` to ``start + extent - 1``, carried out as `kind`
+    says.
 
     thread: the hardware axis of a `LoopKind.THREAD` loop, such as 'blockIdx.x'.
     """

@@ -80,7 +80,9 @@ def substitute(
         new = values.get(e)
         if new is not None:
             if new.dtype is not e.dtype:
-                raise DTypeError(f"{e!r} is {e.dtype}, and cannot be replaced by {new!r}: {new.dtype}")
+                raise DTypeError(
+                    f"{e!r} is {e.dtype}, and cannot be replaced by {new!r}: {new.dtype}"
+                )
             done[e] = new
             stack.pop()
             continue

@@ -107,7 +107,5 @@ def _array_view(array: np.ndarray[Any, Any]) -> View:
             )
         dims[rank + axis] = elements
     start = ctypes.addressof(dims)
-    tensor = DLTensor(
-        array.ctypes.data, DLDevice(CPU, 0), rank, dtype, start, start + 8 * rank, 0
-    )
+    tensor = DLTensor(array.ctypes.data, DLDevice(CPU, 0), rank, dtype, start, start + 8 * rank, 0)
     return View(tensor, (array, dims), not array.flags.writeable)

@@ -53,10 +53,10 @@ class Signature:
 class CompiledProgram:
     """One program of an `Executable`: called with one argument a parameter, in order or by name.
 
-    Tensors are NumPy arrays or anything with ``__dlpack__``; they are used where they lie, and those
-    that the program writes hold the results afterwards.
-    Raises ShapeError or DTypeError for arguments that do not fit, EvaluationError for what goes
-    wrong inside, such as a failed assertion.
+    Tensors are NumPy arrays or anything with ``__dlpack__``; they are used where they lie, and
+    those that the program writes hold the results afterwards. Raises ShapeError or DTypeError for
+    arguments that do not fit, EvaluationError for what goes wrong inside, such as a failed
+    assertion.
     """
 
     def __init__(self, signature: Signature, address: int, context: Context) -> None:

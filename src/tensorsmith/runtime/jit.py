@@ -15,7 +15,7 @@ _loaded: list[Any] = []
 _counter: Final = iter(range(1, 1 << 62))
 
 
-def _host_machine() -> Any:  # noqa: ANN401  # llvmlite has no types
+def _host_machine() -> Any:  # llvmlite has no types
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
@@ -29,7 +29,7 @@ def _host_machine() -> Any:  # noqa: ANN401  # llvmlite has no types
     )
 
 
-def _linker() -> Any:  # noqa: ANN401  # llvmlite has no types
+def _linker() -> Any:  # llvmlite has no types
     if not _linkers:
         _linkers.append(llvm.create_lljit_compiler(_host_machine(), use_jit_link=False))
     return _linkers[0]

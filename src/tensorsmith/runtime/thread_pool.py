@@ -1,11 +1,12 @@
 """The thread pool that runs parallel loops: LLVM IR, compiled when first used.
 
-``i32 ts_parallel(context, body, env, begin, end)`` calls ``body(context, env, b, e)`` for pieces of the range
-until it is done, on the context's threads, the caller among them; it gives the first error code that is
-not 0. Pieces are handed out one by one, so a thread that the system takes away stalls nothing but its
-own piece. Waiting is a short spin, then a futex, on both sides: a fork and join costs about a
-microsecond, and an idle pool uses no processor. One loop runs on threads at a time in a process: a
-second one that comes meanwhile runs on its caller alone, so that threads never outnumber processors.
+``i32 ts_parallel(context, body, env, begin, end)`` calls ``body(context, env, b, e)`` for pieces of
+the range until it is done, on the context's threads, the caller among them; it gives the first
+error code that is not 0. Pieces are handed out one by one, so a thread that the system takes away
+stalls nothing but its own piece. Waiting is a short spin, then a futex, on both sides: a fork and
+join costs about a microsecond, and an idle pool uses no processor. One loop runs on threads at a
+time in a process: a second one that comes meanwhile runs on its caller alone, so that threads never
+outnumber processors.
 """
 
 from __future__ import annotations
@@ -65,6 +66,13 @@ declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 
 @ts_busy = global i32 0, align 64
+
+; Sleep on a word, or wake sleepers: 128 and 129 are the private forms of wait and wake.
+define internal i64 @futex(ptr %word, i32 %what, i32 %value) nounwind {
+  %r = call i64 (i64, ...) @syscall(
+    i64 $FUTEX, ptr %word, i32 %what, i32 %value, ptr null, ptr null, i32 0)
+  ret i64 %r
+}
 
 ; Take pieces of the pool's loop until none is left.
 define internal void @work(ptr %pool) nounwind {
@@ -128,7 +136,7 @@ doze:
   %woken = icmp ne i32 %g1, %seen
   br i1 %woken, label %awake, label %futex
 futex:
-  %r = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %pool, i32 128, i32 %seen, ptr null, ptr null, i32 0)
+  %r = call i64 @futex(ptr %pool, i32 128, i32 %seen)
   br label %doze
 awake:
   %s1 = atomicrmw sub ptr %sleepersp, i32 1 seq_cst
@@ -144,7 +152,7 @@ tell:
   %asleep = icmp ne i32 %w, 0
   br i1 %asleep, label %wake, label %finished
 wake:
-  %r2 = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %pendingp, i32 129, i32 1, ptr null, ptr null, i32 0)
+  %r2 = call i64 @futex(ptr %pendingp, i32 129, i32 1)
   br label %finished
 finished:
   br label %wait
@@ -232,7 +240,7 @@ fork:
   %any = icmp ne i32 %sleeping, 0
   br i1 %any, label %rouse, label %help
 rouse:
-  %r = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %pool, i32 129, i32 2147483647, ptr null, ptr null, i32 0)
+  %r = call i64 @futex(ptr %pool, i32 129, i32 2147483647)
   br label %help
 help:
   call void @work(ptr %pool)
@@ -255,7 +263,7 @@ doze:
   %over1 = icmp eq i32 %p1, 0
   br i1 %over1, label %awake, label %futex
 futex:
-  %r1 = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %pendingp, i32 128, i32 %p1, ptr null, ptr null, i32 0)
+  %r1 = call i64 @futex(ptr %pendingp, i32 128, i32 %p1)
   br label %doze
 awake:
   store atomic i32 0, ptr %waitingp seq_cst, align 4
@@ -318,10 +326,12 @@ _symbols: dict[str, int] = {}
 
 
 def symbols() -> dict[str, int]:
-    """The addresses of ``ts_parallel`` and its companions; the pool is compiled on the first call."""
+    """The addresses of ``ts_parallel`` and its companions, compiled on the first call."""
     if not _symbols:
         ir = pool_ir(platform.machine()) if _supported() else _SERIAL
-        names = ["ts_parallel", "ts_pool_start", "ts_after_fork"] if _supported() else ["ts_parallel"]
+        names = (
+            ["ts_parallel", "ts_pool_start", "ts_after_fork"] if _supported() else ["ts_parallel"]
+        )
         _symbols.update(link_ir(ir, names))
         if _supported():
             os.register_at_fork(after_in_child=_after_fork)

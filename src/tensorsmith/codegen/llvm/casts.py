@@ -147,9 +147,7 @@ def _from_float(
     return round_to(module, emit, target, value, lanes)
 
 
-def _storage_to_float(
-    module: ModuleText, emit: Emit, source: DType, value: str, lanes: int
-) -> str:
+def _storage_to_float(module: ModuleText, emit: Emit, source: DType, value: str, lanes: int) -> str:
     symbol = module.conversion(f"{_short(source)}_to_f32", lanes)
     return emit(f"call {vector('float', lanes)} @{symbol}({vector('i8', lanes)} {value})")
 
@@ -164,8 +162,7 @@ def _saturate(
     unsigned = target.kind is Kind.UINT
     narrow = f"i{target.bits}"
     name = (
-        f"llvm.fpto{'u' if unsigned else 's'}i.sat"
-        f".{suffix(narrow, lanes)}.{suffix(element, lanes)}"
+        f"llvm.fpto{'u' if unsigned else 's'}i.sat.{suffix(narrow, lanes)}.{suffix(element, lanes)}"
     )
     to_type, type_ = vector(narrow, lanes), vector(element, lanes)
     module.declare(f"declare {to_type} @{name}({type_})")

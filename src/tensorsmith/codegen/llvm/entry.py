@@ -1,9 +1,9 @@
 """The entry of a compiled program: ``i32 name(void **args, void *context)``.
 
-`args` has one slot a parameter: for a buffer a pointer to its DLPack ``DLTensor``, for a scalar its value.
-`context` is the runtime's (`tensorsmith.runtime.thread_pool`): on how many threads to run.
-The entry checks device, element type, rank, shape, strides and alignment, binds the symbolic dimensions,
-and calls the body. It gives 0, or the code of what was wrong (`ModuleText.messages`).
+`args` has one slot a parameter: for a buffer a pointer to its DLPack ``DLTensor``, for a scalar its
+value. `context` is the runtime's (`tensorsmith.runtime.thread_pool`): on how many threads to run.
+The entry checks device, element type, rank, shape, strides and alignment, binds the symbolic
+dimensions, and calls the body. It gives 0, or the code of what was wrong (`ModuleText.messages`).
 """
 
 from __future__ import annotations
@@ -111,10 +111,16 @@ class Entry:
     def check_type(self, tensor: str, p: Buffer) -> None:
         code, bits = dlpack_type(p.dtype)
         device = self.field(tensor, DL_DEVICE, "i32")
-        self.fail_unless(f"icmp eq i32 {device}, {DL_CPU}", f"{p.name!r} does not lie in main memory", is_type=True)
+        self.fail_unless(
+            f"icmp eq i32 {device}, {DL_CPU}",
+            f"{p.name!r} does not lie in main memory",
+            is_type=True,
+        )
         both = self.field(tensor, DL_DTYPE, "i32")
         wanted = code | bits << 8 | p.dtype.lanes << 16
-        self.fail_unless(f"icmp eq i32 {both}, {wanted}", f"{p.name!r} must be {p.dtype}", is_type=True)
+        self.fail_unless(
+            f"icmp eq i32 {both}, {wanted}", f"{p.name!r} must be {p.dtype}", is_type=True
+        )
         rank = self.field(tensor, DL_NDIM, "i32")
         self.fail_unless(f"icmp eq i32 {rank}, {p.rank}", f"{p.name!r} must have rank {p.rank}")
 

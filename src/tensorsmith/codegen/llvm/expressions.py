@@ -1,8 +1,8 @@
 """Scalar expressions as LLVM values, one lane or many.
 
-`Expressions.value` gives the text of a value and its lanes: 1 for what is the same in all lanes of the
-vectorised loop around, else that loop's. A pure value is emitted at the depth where the last of its
-variables is defined; what loads, or may go wrong, stays where it is used.
+`Expressions.value` gives the text of a value and its lanes: 1 for what is the same in all lanes of
+the vectorised loop around, else that loop's. A pure value is emitted at the depth where the last of
+its variables is defined; what loads, or may go wrong, stays where it is used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Statements of one function as LLVM text.
 
 Pure expressions are computed where the innermost variable they use is defined, once: this hoists
-invariants and shares common subexpressions without a pass of its own. A vectorised loop is not a loop
+invariants and shares common subexpressions without a pass of its own. A vectorised loop is not a
+loop
 here: its variable stands for all its values at once, and what depends on it is computed in vectors.
 """
 
@@ -43,6 +44,7 @@ from tensorsmith.ir import (
 
 if TYPE_CHECKING:
     from tensorsmith.codegen.llvm.module import ModuleText
+
 
 @dataclass(frozen=True, slots=True)
 class VectorLoop:
@@ -302,9 +304,7 @@ class Function:
             self.stmt(s.body)
         text.line(f"{following} = add nuw nsw i64 {variable}, 1")
         more = text.value(f"icmp slt i64 {following}, {end}")
-        phi.append(
-            f"  {variable} = phi i64 [ {start}, %{entry} ], [ {following}, %{text.label} ]"
-        )
+        phi.append(f"  {variable} = phi i64 [ {start}, %{entry} ], [ {following}, %{text.label} ]")
         text.line(f"br i1 {more}, label %{body}, label %{after}")
         text.close()
         text.begin(after)

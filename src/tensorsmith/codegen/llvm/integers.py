@@ -1,4 +1,4 @@
-"""Integer operations with the semantics of `tensorsmith.ir.expr`: wrapping, floor division, shifts."""
+"""Integer operations as `tensorsmith.ir.expr` defines them: wrapping, floor division, shifts."""
 
 from __future__ import annotations
 
@@ -117,7 +117,9 @@ class _Division:
         zero = _zero(self.lanes)
         if self.lanes > 1 and function.mask is not None:
             ones = _splat(self.element, "1", self.lanes)
-            b = self.emit(f"select {self.mask} {function.mask}, {self.type} {b}, {self.type} {ones}")
+            b = self.emit(
+                f"select {self.mask} {function.mask}, {self.type} {b}, {self.type} {ones}"
+            )
         good = self.emit(f"icmp ne {self.type} {b}, {zero}")
         if self.lanes > 1:
             good = function.expressions.all_lanes(good, self.lanes, None)

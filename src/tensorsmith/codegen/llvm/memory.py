@@ -176,7 +176,9 @@ class Memory:
         mask = self.function.mask or "splat (i1 true)"
         name = f"llvm.masked.gather.{suffix(element, lanes)}.v{lanes}p0"
         pointer_type = vector("ptr", lanes)
-        self.function.module.declare(f"declare {type_} @{name}({pointer_type}, {mask_type}, {type_})")
+        self.function.module.declare(
+            f"declare {type_} @{name}({pointer_type}, {mask_type}, {type_})"
+        )
         return self.text.value(
             f"call {type_} @{name}({pointer_type} align {buffer.dtype.element.bytes} {pointers},"
             f" {mask_type} {mask}, {type_} zeroinitializer)"
@@ -316,9 +318,7 @@ class Memory:
             offset = self.function.expressions.value(self.function.facts.simplify(buffer.offset))
             element = memory_type(buffer.dtype)
             start = Place(
-                self.text.value(
-                    f"getelementptr {element}, ptr {start.pointer}, i64 {offset.text}"
-                ),
+                self.text.value(f"getelementptr {element}, ptr {start.pointer}, i64 {offset.text}"),
                 self.text.depth,
             )
         self.function.places[buffer] = start

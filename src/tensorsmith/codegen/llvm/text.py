@@ -1,4 +1,4 @@
-"""The text of an LLVM function, with a place before every loop where inner code can be hoisted to."""
+"""The text of an LLVM function, with a place before each loop that inner code is hoisted to."""
 
 from __future__ import annotations
 

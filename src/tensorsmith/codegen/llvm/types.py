@@ -1,7 +1,7 @@
 """LLVM types of our element types, in registers and in memory.
 
-16-bit floats are ``float`` in registers, rounded after every operation; 8-bit floats are their bits.
-Integers below 8 bits lie in a byte each, sign- or zero-extended, in registers and in memory.
+16-bit floats are ``float`` in registers, rounded after every operation; 8-bit floats are their
+bits. Integers below 8 bits lie in a byte each, sign- or zero-extended, in registers and in memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blocks become plain statements: iterators replaced by their bindings, init and predicate made conditions.
+"""Blocks become plain statements: bindings for iterators, conditions for init and predicate.
 
 On the way everything is simplified under what the loops around tell: conditions that always hold
 disappear, as do loops that never run, and loops that run once become their body.
@@ -175,4 +175,3 @@ class _Lower:
 def is_empty(s: Stmt) -> bool:
     """Whether the statement does nothing."""
     return isinstance(s, Seq) and not s.stmts
-

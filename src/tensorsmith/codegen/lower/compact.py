@@ -1,8 +1,8 @@
 """Local buffers move to the loops that use them, and shrink to what one iteration touches.
 
-A schedule leaves allocations where the program made them, at full size. A buffer whose accesses all lie
-in one loop's body is allocated there, with just the part that the body touches, if no iteration uses
-what an earlier one wrote.
+A schedule leaves allocations where the program made them, at full size. A buffer whose accesses all
+lie in one loop's body is allocated there, with just the part that the body touches, if no iteration
+uses what an earlier one wrote.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from tensorsmith.ir.rewrite import (
     transform_stmt,
     with_children,
 )
+from tensorsmith.ir.stmt import ZERO
 
 
 def compact_buffers(program: TensorProgram) -> TensorProgram:
@@ -97,8 +98,7 @@ class _Compaction:
         scope = next(
             s
             for s in statements(self.program.body)
-            if isinstance(s, Seq) and any(x is self.alloc for x in s.stmts)
-            or s is self.alloc
+            if (isinstance(s, Seq) and any(x is self.alloc for x in s.stmts)) or s is self.alloc
         )
         path: list[Stmt] = []
         here: Stmt = scope
@@ -133,7 +133,7 @@ class _Compaction:
         facts = Analyzer()
         for loop in loops:
             facts.bind(loop.var, loop.start, loop.extent)
-        ranges = []
+        ranges: list[tuple[Expr, Expr]] = []
         for (start, extent), full in zip(region.ranges, self.alloc.buffer.shape, strict=True):
             used = {loop.var for loop in loops}
             size = extent
@@ -145,7 +145,8 @@ class _Compaction:
                 elif widest is not None:
                     size = widest[1]
                 else:
-                    start, size = const(0), full
+                    ranges.append((ZERO, full))
+                    continue
             ranges.append((start, size))
         return Region(region.buffer, ranges)
 
@@ -156,9 +157,7 @@ class _Compaction:
         starts = tuple(start for start, _ in region.ranges)
 
         def rebase(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-            return tuple(
-                Analyzer().simplify(i - s) for i, s in zip(indices, starts, strict=True)
-            )
+            return tuple(Analyzer().simplify(i - s) for i, s in zip(indices, starts, strict=True))
 
         def loads(e: Expr) -> Expr | None:
             if isinstance(e, Load) and e.buffer is old:
@@ -250,9 +249,7 @@ def uses_directly(s: Stmt, buffer: Buffer) -> bool:
     """Whether `s` itself does, not a statement inside it."""
     if isinstance(s, Store) and s.buffer is buffer:
         return True
-    if isinstance(s, Invoke) and any(
-        isinstance(a, Region) and a.buffer is buffer for a in s.args
-    ):
+    if isinstance(s, Invoke) and any(isinstance(a, Region) and a.buffer is buffer for a in s.args):
         return True
     roots = tuple(expressions(s))
     return any(isinstance(e, Load) and e.buffer is buffer for e in postorder(*roots))
