@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from tensorsmith.schedule.compute_location_primitives import ComputeLocationPrimitives
+from tensorsmith.schedule.layout_primitives import LayoutPrimitives
 from tensorsmith.schedule.loop_primitives import LoopPrimitives
 from tensorsmith.schedule.navigation import Navigation
 from tensorsmith.schedule.reduction_primitives import ReductionPrimitives
 
 
-class Schedule(Navigation, LoopPrimitives, ReductionPrimitives):
+class Schedule(Navigation, LoopPrimitives, ReductionPrimitives, ComputeLocationPrimitives, LayoutPrimitives):
     """A module and the primitives that change it.
 
     Every primitive checks that it keeps the meaning of the program before it changes anything; if

@@ -103,15 +103,16 @@ def blocks_in(s: Stmt) -> list[Block]:
 def replace_stmt(program: TensorProgram, old: Stmt, new: Stmt | None) -> TensorProgram:
     """The program with `new` in the place of the statement `old` (by identity); None removes it,
     and what is left empty by that."""
-    body = _replaced(program.body, old, new)
+    body = replaced(program.body, old, new)
     return replace(program, body=Seq(()) if body is None else body)
 
 
-def _replaced(s: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
+def replaced(s: Stmt, old: Stmt, new: Stmt | None) -> Stmt | None:
+    """`s` with `new` in the place of `old`; None where nothing is left. See `replace_stmt`."""
     if s is old:
         return new
     parts = children(s)
-    changed = [_replaced(c, old, new) for c in parts]
+    changed = [replaced(c, old, new) for c in parts]
     if all(a is b for a, b in zip(parts, changed, strict=True)):
         return s
     if isinstance(s, Seq):
