@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 from tensorsmith.arith import Analyzer, Interval
 from tensorsmith.arith.accesses import Access, collect_accesses
+from tensorsmith.arith.privacy import reads_are_written, touch_apart
 from tensorsmith.arith.regions import relaxed_region, union_region
 from tensorsmith.arith.relax import symbolic_range
 from tensorsmith.errors import ArithError
 from tensorsmith.ir import (
     Alloc,
     Buffer,
-    Const,
     Expr,
     For,
     If,
@@ -28,7 +28,6 @@ from tensorsmith.ir import (
     Stmt,
     Store,
     TensorProgram,
-    Var,
     const,
     free_vars,
     postorder,
@@ -114,19 +113,7 @@ class _Compaction:
 
     def private(self, loop: For, accesses: list[Access], facts: Analyzer) -> bool:
         """Whether no iteration of `loop` uses what another one wrote."""
-        regions = [relaxed_region(a, facts) for a in accesses]
-        box = union_region(regions, facts)
-        if any(self.apart(loop, start, extent, facts) for start, extent in box.ranges):
-            return True
-        return written_first(accesses, facts)
-
-    def apart(self, loop: For, start: Expr, extent: Expr, facts: Analyzer) -> bool:
-        """Whether the range moves by at least its extent from one iteration to the next."""
-        following = facts.simplify(_shifted(start, loop.var))
-        step = facts.simplify(following - start)
-        if loop.var in free_vars(step):
-            return False
-        return facts.prove(step >= extent) is True
+        return touch_apart(loop, accesses, facts) or reads_are_written(accesses, loop.body, facts)
 
     def fixed_size(self, region: Region, loops: tuple[For, ...]) -> Region:
         """The region with extents that hold in every iteration of the loops around."""
@@ -192,52 +179,6 @@ class _Compaction:
             return seq(*changed.stmts) if isinstance(changed, Seq) else changed
 
         return replace(self.program, body=put(self.program.body))
-
-
-def _shifted(e: Expr, var: Var) -> Expr:
-    """`e` in the next iteration of the loop over `var`."""
-
-    def change(x: Expr) -> Expr | None:
-        return var + 1 if x is var else None
-
-    return transform(e, change)
-
-
-def written_first(accesses: list[Access], facts: Analyzer) -> bool:
-    """Whether what is read was written before in the same statement: the first access, in order of
-    the text, writes a box exactly, and everything read lies in it."""
-    first = accesses[0]
-    if not first.is_write or first.guards:
-        return False
-    box = relaxed_region(first, facts)
-    if not _is_exact(first, box, facts):
-        return False
-    for a in accesses:
-        region = relaxed_region(a, facts)
-        for (start, extent), (low, size) in zip(region.ranges, box.ranges, strict=True):
-            inside = (start >= low) & (start + extent <= low + size)
-            if facts.prove(inside) is not True:
-                return False
-    return True
-
-
-def _is_exact(a: Access, box: Region, facts: Analyzer) -> bool:
-    """Whether the access touches every element of its box: each index is one loop's variable, plus
-    something fixed, or fixed."""
-    inner = {loop.var: loop for loop in a.loops}
-    used: set[Var] = set()
-    for (start, _), (low, _) in zip(a.region.ranges, box.ranges, strict=True):
-        moving = [v for v in free_vars(start) if v in inner]
-        if not moving:
-            continue
-        if len(moving) != 1 or moving[0] in used:
-            return False
-        loop = inner[moving[0]]
-        used.add(loop.var)
-        plain = facts.simplify(start - low - (loop.var - loop.start))
-        if not isinstance(plain, Const) or plain.value != 0:
-            return False
-    return True
 
 
 def uses(s: Stmt, buffer: Buffer) -> bool:
