@@ -12,7 +12,7 @@ Check = Callable[[st.DataObject], None]
 SLOW_CASES = 10_000
 
 
-def fast_and_slow(check: Check, *, fast: int = 200, slow: int = SLOW_CASES) -> tuple[Check, Check]:
+def fast_and_slow(check: Check, *, fast: int = 120, slow: int = SLOW_CASES) -> tuple[Check, Check]:
     """Tests of `check`, which draws one case and asserts of it, with `fast` and with `slow` cases.
 
     Explaining a failure runs a slow check some hundred times more, and is left out: the case is

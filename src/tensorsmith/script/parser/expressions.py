@@ -311,7 +311,7 @@ class Evaluator:
 
     def _call(self, node: ast.Call) -> object:
         function = self.evaluate(node.func)
-        name = ast.unparse(node.func)
+        name = _name_of(node.func)
         if isinstance(function, TensorProgram):
             raise ScriptError(
                 f"{name!r} is a tensor program", try_=f"T.call({function.name!r}, ...) to call it"
@@ -355,6 +355,13 @@ class Evaluator:
         ast.Tuple: _tuple,
         ast.UnaryOp: _unary,
     }
+
+
+def _name_of(node: ast.expr) -> str:
+    """The text of what is called. `ast.unparse` is slow, and nearly all calls are ``T.name``."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return ast.unparse(node)
 
 
 def _plain(value: object) -> object:
