@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorsmith.schedule import reduction
+from tensorsmith.schedule import reduction, rfactor
 from tensorsmith.schedule.primitive import Scheduled, primitive
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 
@@ -53,3 +53,59 @@ class ReductionPrimitives(Scheduled):
         program, init = reduction.decompose_reduction(self._of(block), block.name, loop.var)
         self._update(program)
         return BlockRef(block.program, init)
+
+    @primitive
+    def rfactor(self, loop: LoopRef, factor_axis: int = 0) -> BlockRef:
+        """Reduce each iteration of `loop` apart, then combine the partial results.
+
+        The partial results lie in a new buffer with one dimension more, at `factor_axis` (negative:
+        counted from the end). Their block, which is given back, takes the place of the old one in
+        its loops, where `loop` is spatial from now on: it can be parallel or vectorised. The block
+        that combines them keeps the old name. Floats are added in another order, and are rounded
+        otherwise.
+
+        The reduction must be one operation (+, *, min, max, and, or, &, |, ^), or several results
+        combined at once as `te.argmax` does; other reducers are tried on samples, and must be
+        commutative and associative, and start from their neutral elements.
+
+        Not legal if the loop is not one of the reduction; if its loops hold more than the block or
+        have ranges that depend on loops; if one serves spatial and reduce iterators at once, or an
+        opaque one; if a condition ties both; if the block has no init or is no reduction of such a
+        form; or if `factor_axis` is no place among the dimensions.
+
+        >>> from tensorsmith import te
+        >>> from tensorsmith.schedule import Schedule
+        >>> A = te.placeholder((64,), name="A")
+        >>> k = te.reduce_axis(64, "k")
+        >>> S = te.compute((), lambda: te.sum(A[k], axis=k), "S")
+        >>> s = Schedule(te.program([A], S, "total"))
+        >>> block = s.get_block("S")
+        >>> (k,) = s.get_loops(block)
+        >>> outer, inner = s.split(k, [None, 16])
+        >>> print(s.program.body)
+        for k_0, k_1 in T.grid(4, 16):
+            with T.block("S"):
+                vk = T.reduce(64, k_0 * 16 + k_1)
+                with T.init():
+                    S[()] = 0.0
+                S[()] = S[()] + A[vk]
+        >>> s.rfactor(outer)
+        block 'S_rf'
+        >>> print(s.program.body)
+        S_rf = T.alloc((4,), "float32")
+        for k_0, k_1 in T.grid(4, 16):
+            with T.block("S_rf"):
+                vk_0, vk_1 = T.remap("SR", k_0, k_1)
+                with T.init():
+                    S_rf[vk_0] = 0.0
+                S_rf[vk_0] = S_rf[vk_0] + A[vk_0 * 16 + vk_1]
+        for k_0_out in range(4):
+            with T.block("S"):
+                vk_0 = T.remap("R", k_0_out)
+                with T.init():
+                    S[()] = 0.0
+                S[()] = S[()] + S_rf[vk_0]
+        """
+        program, partial = rfactor.rfactor(self._of(loop), loop.var, factor_axis)
+        self._update(program)
+        return BlockRef(loop.program, partial)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tensorsmith.ir import Expr, IndexMap, structural
@@ -230,6 +231,8 @@ class Namer:
         if isinstance(v, Sampled):
             known = self.sampled.get(id(v))
             return int(v) if known is None else known[1]
+        if isinstance(v, FunctionType):
+            return IndexMap.of(v, v.__code__.co_argcount)
         return v
 
 
