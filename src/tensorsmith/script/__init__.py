@@ -22,7 +22,12 @@ from tensorsmith.ir.dtype import dtype as _dtype
 from tensorsmith.ir.expr import equal, not_equal, select
 from tensorsmith.ir.intrinsic import INTRINSICS, Intrinsic
 from tensorsmith.script.decorators import module, program
-from tensorsmith.script.parser.text import parse_module, parse_program
+from tensorsmith.script.parser.text import (
+    parse_expr,
+    parse_index_map,
+    parse_module,
+    parse_program,
+)
 from tensorsmith.script.terms.blocks import (
     block,
     block_attrs,
@@ -88,6 +93,8 @@ __all__ = [
     "not_equal",
     "opaque",
     "parallel",
+    "parse_expr",
+    "parse_index_map",
     "parse_module",
     "parse_program",
     "program",

@@ -30,7 +30,9 @@ from tensorsmith.script.terms.scalars import index_expr
 
 MAX_ITERATIONS: Final = 100_000
 """Iterations that the parser itself makes for one script."""
-_OUTSIDE_ONLY: Final = frozenset({"program", "module", "parse_program", "parse_module"})
+_OUTSIDE_ONLY: Final = frozenset(
+    {"program", "module", "parse_program", "parse_module", "parse_expr", "parse_index_map"}
+)
 _BUFFER_FIELDS: Final = frozenset({"dtype", "name", "rank", "scope", "shape", "strides"})
 
 _FOR_EXPRS: Final = ((min, scalars.min), (max, scalars.max), (abs, INTRINSICS["abs"]))

@@ -1,19 +1,23 @@
-"""Programs and modules from text. Parsing runs nothing: the text can use T, and nothing else."""
+"""Programs, modules and expressions from text: parsed, never run. The text can use T and no more."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from tensorsmith import script
 from tensorsmith.errors import ScriptError
+from tensorsmith.ir.buffer import IndexMap
+from tensorsmith.ir.expr import Expr, Var, as_expr
 from tensorsmith.ir.module import IRModule, TensorProgram
 from tensorsmith.script.parser.environment import TEXT_BUILTINS, Environment
-from tensorsmith.script.parser.expressions import Evaluator
+from tensorsmith.script.parser.expressions import Evaluator, ScriptFunction
 from tensorsmith.script.parser.functions import parse_function
 from tensorsmith.script.parser.source import SourceText
 from tensorsmith.script.terms.attributes import attrs_of
+from tensorsmith.script.terms.scalars import index_expr
 
 
 def parse_module(text: str, name: str = "<string>") -> IRModule:
@@ -41,6 +45,58 @@ def parse_program(text: str, name: str = "<string>") -> TensorProgram:
             try_="parse_module" if programs else "@T.program on a function",
         )
     return programs[0]
+
+
+def parse_expr(
+    text: str, names: Mapping[str, Expr] = MappingProxyType({}), name: str = "<string>"
+) -> Expr:
+    """The expression that a text describes, such as ``n // 4 + 1``, in terms of `names`.
+
+    name: what errors call the text, which is parsed, never run. Raises ScriptError or DTypeError.
+
+    >>> from tensorsmith.ir import Var
+    >>> parse_expr("T.min(n, 8) // 2", {"n": Var("n")})
+    T.min(n, 8) // 2
+    """
+    value, source, node = _parse_value(text, names, name)
+    with source.place(node):
+        if not isinstance(value, (Expr, int, float)):
+            raise ScriptError(f"{text!r} is not an expression")
+        return as_expr(value)
+
+
+def parse_index_map(
+    text: str, names: Mapping[str, Expr] = MappingProxyType({}), name: str = "<string>"
+) -> IndexMap:
+    """The index map that a text describes as a lambda. As `parse_expr` otherwise.
+
+    >>> parse_index_map("lambda i, j: (i // 4, j, i % 4)")
+    IndexMap((i, j) -> (i // 4, j, i % 4))
+    """
+    function, source, node = _parse_value(text, names, name)
+    with source.place(node):
+        if not isinstance(function, ScriptFunction):
+            raise ScriptError(
+                f"{text!r} is not an index map", try_="lambda i, j: (i // 4, j, i % 4)"
+            )
+        inputs = tuple(Var(p) for p in function.parameters)
+        outputs = function(*inputs)
+        if not isinstance(outputs, (tuple, list)):
+            raise ScriptError("an index map gives a tuple of indices", given=text)
+        return IndexMap(inputs, tuple(index_expr(o) for o in outputs))
+
+
+def _parse_value(
+    text: str, names: Mapping[str, Expr], name: str
+) -> tuple[object, SourceText, ast.expr]:
+    source = SourceText(name, text)
+    statements = source.parse()
+    if len(statements) != 1 or not isinstance(statements[0], ast.Expr):
+        raise ScriptError("the text must be one expression", given=text[:60])
+    node = statements[0].value
+    known: Mapping[str, object] = {"T": script, **TEXT_BUILTINS}
+    evaluator = Evaluator(source, Environment([names, known]), trusted=False)
+    return evaluator.evaluate(node), source, node
 
 
 class _TextParser:
