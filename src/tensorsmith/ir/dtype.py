@@ -124,6 +124,14 @@ class DType:
         """Bytes of one element in memory. Types under 8 bits count as a whole byte, unpacked."""
         return (self.bits + 7) // 8 * self.lanes
 
+    def round(self, value: float) -> float:
+        """`value` rounded to nearest even to what a float type can hold."""
+        assert self.numpy is not None
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.bits < 32 and self.name != "float16":
+                return float(self.numpy.type(_rounded_to_odd(value)))
+            return float(self.numpy.type(value))
+
     def with_lanes(self, lanes: int) -> DType:
         """The vector type of `lanes` such elements; one lane is the scalar."""
         if lanes < 1:
@@ -135,6 +143,21 @@ class DType:
     def element(self) -> DType:
         """The type of one lane."""
         return self if self.lanes == 1 else self.with_lanes(1)
+
+
+def _rounded_to_odd(value: float) -> np.float32:
+    """A float32 from which rounding to fewer bits gives what rounding `value` itself would.
+
+    The types of ml_dtypes are rounded by way of float32, and rounding twice to nearest may err.
+    Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008.
+    """
+    near = np.float32(value)
+    if not np.isfinite(near) or float(near) == value:
+        return near
+    bits = int(near.view(np.uint32))
+    if abs(float(near)) > abs(value):
+        bits -= 1  # towards zero
+    return np.uint32(bits | 1).view(np.float32)
 
 
 def _numpy(name: str) -> np.dtype[np.generic]:

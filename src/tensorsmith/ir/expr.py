@@ -291,10 +291,9 @@ def _as_int(value: object, dtype: DType) -> int:
 
 
 def _as_float(value: object, dtype: DType) -> float:
-    if not isinstance(value, (int, float, np.number, np.bool_)) or dtype.numpy is None:
+    if not isinstance(value, (int, float, np.number, np.bool_)):
         raise DTypeError(f"{value!r} is not a {dtype} constant")
-    with np.errstate(over="ignore", invalid="ignore"):
-        rounded = float(dtype.numpy.type(value))
+    rounded = dtype.round(float(value))
     return math.nan if math.isnan(rounded) else rounded  # one NaN: payloads have no meaning
 
 
