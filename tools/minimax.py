@@ -201,9 +201,9 @@ ERF_EXPONENT_CENTRE = mpf(2)
 
 
 def erf_exponent(t: mpf) -> mpf:
-    """The E of erf(a) = 1 - exp(-a E(t)), t = a - 2."""
+    """The E of erf(a) = 1 - exp(a E(t)), t = a - 2."""
     a = t + ERF_EXPONENT_CENTRE
-    return -mpmath.log(mpmath.erfc(a)) / a
+    return mpmath.log(mpmath.erfc(a)) / a
 
 
 def erf_exponent_weight(t: mpf) -> mpf:
@@ -244,6 +244,8 @@ def fits() -> list[Fit]:
     large_low, large_high = (1 - ERF_CENTRE) / (1 + ERF_CENTRE), mpf(7) / 17
     result += [
         Fit("sin_half_turn", "single", sin_half, 0, half, odd_weight(mp.sin), 32),
+        Fit("tanh", "f32", odd(mp.tanh, -mpf(1) / 3), 0, 0.25, odd_weight(mp.tanh), 26),
+        Fit("erf_small", "f32", erf_small, tiny, 0.25, lambda z: 1 / (1 + erf_small(z)), 26),
         Fit("tanh", "f64", odd(mp.tanh, -mpf(1) / 3), 0, 0.3601, odd_weight(mp.tanh), 56),
         Fit("erf_small", "f64", erf_small, tiny, 1.001, lambda z: 1 / (1 + erf_small(z)), 56),
         Fit(

@@ -41,8 +41,8 @@ def machine(*, fma=True):
     )
 
 
-def engine(text, *, fma=True, optimize=1):
-    """Parse, verify, inline and compile."""
+def engine(text, *, fma=True, optimize=0):
+    """Parse, verify and compile. Level 0 of the optimizer inlines, and changes no formula."""
     module = llvm.parse_assembly(text)
     module.verify()
     own = machine(fma=fma)
@@ -114,6 +114,28 @@ class Compiled:
         if n:
             self.run(*(a.ctypes.data for a in flat), out.ctypes.data, padded)
         return out[:n].reshape(shape)
+
+
+def engine_of_arrays(function, source, target):
+    """The function of one vector, as one of (array of its elements, array for the result)."""
+    wrapper = f"""
+define void @run(ptr %p, ptr %r) {{
+  %x = load {source}, ptr %p, align 1
+  %y = call {target} @{function.symbol}({source} %x)
+  store {target} %y, ptr %r, align 1
+  ret void
+}}
+"""
+    kept = engine(library_text([function]) + wrapper)
+    signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+    run = signature(kept[0].get_function_address("run"))
+
+    def call(x, out):
+        run(x.ctypes.data, out.ctypes.data)
+        return out
+
+    call.kept = kept
+    return call
 
 
 @functools.cache

@@ -7,7 +7,6 @@ import ctypes
 from typing import NamedTuple
 
 from codegen.llvm.math.compiled import engine
-
 from tensorsmith.codegen.llvm.builder import Builder
 from tensorsmith.codegen.llvm.math import library_text, math_function
 from tensorsmith.codegen.llvm.math.emitter import Emitter, Value
@@ -60,8 +59,7 @@ def _kernel(name, *, fma):
     d, i = x64.type, bits.type
     lanes = ", ".join(f"i32 {lane}" for lane in range(LANES))
     return (
-        library_text([narrow, wide])
-        + "\n".join(b.declarations.values())
+        library_text([narrow, wide, *b.declarations.values()])
         + f"""
 define void @scan(i32 %start, i64 %n, ptr %worst_out, ptr %where_out) {{
 entry:

@@ -143,8 +143,8 @@ def _e8m0fnu_to_f32(m: Emitter, raw: Value) -> Value:
 def _f32_to_e8m0fnu(m: Emitter, x: Value) -> Value:
     """The nearest power of two; NaN of what is not a positive number or too large."""
     code = x.bits()
-    rounded = (code + (1 << 22)) >> 23
-    # A denormal that is not below 2**-127 counts as it; what is below, too: there is no zero.
+    # Ties go up, and as in ml_dtypes denormals are rounded by their bits, except 2**-127 itself.
+    rounded = m.select(code.equal(QUIET), 0, (code + (1 << 22)) >> 23)
     defined = (code > 0) & (code < INFINITY)
     return m.select(defined, rounded, 255).convert("trunc", "i8")
 

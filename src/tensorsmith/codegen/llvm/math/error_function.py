@@ -1,8 +1,7 @@
 """erf.
 
-f32: 1 - exp(-a E(a - 2)) of a = |x|, by the formula of expm1, which keeps small results precise.
-f64: below 1, x + x P(x**2); above, 1 - exp(-x**2) G(t), where t = (x - c) / (x + c) maps the range
-to a short one.
+Of small a = |x| it is a + a P(a**2). Above 0.5 in f32 it is 1 - exp(a E(a - 2)), by the formula of
+expm1; above 1 in f64, 1 - exp(-a**2) G(t), where t = (a - c) / (a + c) maps the range to a short one.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ def erf(m: Emitter, x: Value) -> Value:
 
 def _erf_f32(m: Emitter, x: Value) -> Value:
     a = m.at_most(m.abs(x), SATURATED[m.element])
-    t = a - ERF_EXPONENT_CENTRE
-    half = half_expm1(m, -(a * m.polynomial("erf_exponent", t)))
-    return m.copysign(half + half, x)
+    small = m.multiply_add(a, m.polynomial("erf_small", a * a), a)
+    half = half_expm1(m, a * m.polynomial("erf_exponent", a - ERF_EXPONENT_CENTRE))
+    return m.copysign(m.select(a < 0.5, small, -(half + half)), x)
 
 
 def _erf_f64(m: Emitter, x: Value) -> Value:

@@ -49,12 +49,15 @@ def cosh(m: Emitter, x: Value) -> Value:
 def tanh(m: Emitter, x: Value) -> Value:
     """The hyperbolic tangent.
 
-    f32: h / (h + 1), h = (exp(2 a) - 1) / 2. f64: 1 - 2 / (exp(2 a) + 1), unless that cancels.
+    Apart from small numbers: f32: h / (h + 1), h = (exp(2 a) - 1) / 2.
+    f64: 1 - 2 / (exp(2 a) + 1).
     """
     a = m.abs(x)
     if not m.is_double:
         half = half_expm1(m, m.at_most(a + a, 40.0))
-        return m.copysign(half / (half + 1.0), x)
+        z = a * a
+        small = m.multiply_add(a * z, m.polynomial("tanh", z), a)
+        return m.copysign(m.select(a < 0.5, small, half / (half + 1.0)), x)
     e = exp_in_range(m, m.at_most(a + a, 40.0))
     large = 1.0 - m.number(2.0) / (e + 1.0)
     return m.select(a < 0.6, m.odd_polynomial("tanh", x), m.copysign(large, x))

@@ -56,26 +56,27 @@ def atan2(m: Emitter, y: Value, x: Value) -> Value:
     return m.copysign(m.select(m.sign_bit(x), behind, angle), y)
 
 
-def _half_angle(m: Emitter, a: Value) -> Value:
-    """The half of acos(a): asin(sqrt((1 - a) / 2)), of 0.5 <= a <= 1; NaN above 1."""
+def _acos_parts(m: Emitter, a: Value) -> tuple[Value, Value]:
+    """acos(a) = 2 asin(sqrt((1 - a) / 2)) as a large and a small part, of a >= 0.5; NaN above 1."""
     z = (1.0 - a) * 0.5
-    s = m.sqrt(z)
-    return m.multiply_add(s * z, m.polynomial("asin", z), s)
+    root = m.sqrt(z)
+    twice = root + root
+    return twice, twice * z * m.polynomial("asin", z)
 
 
 def asin(m: Emitter, x: Value) -> Value:
-    """Arc sine: of a = |x| > 1/2, pi / 2 - 2 asin(sqrt((1 - a) / 2))."""
+    """The inverse sine: pi / 2 - acos(a) of a = |x| > 1/2."""
     a = m.abs(x)
-    half = _half_angle(m, a)
-    large = m.copysign(_right_angle_minus(m, half + half), x)
+    root, tail = _acos_parts(m, a)
+    large = m.copysign((c.HALF_PI[0] - root) - (tail - c.HALF_PI[1]), x)
     return m.select(a < 0.5, m.odd_polynomial("asin", x), large)
 
 
 def acos(m: Emitter, x: Value) -> Value:
     """The inverse cosine."""
     a = m.abs(x)
-    half = _half_angle(m, a)
-    twice = half + half
-    large = m.select(m.sign_bit(x), (c.PI[0] - twice) + c.PI[1], twice)
+    root, tail = _acos_parts(m, a)
+    behind = (c.PI[0] - root) - (tail - c.PI[1])
+    large = m.select(m.sign_bit(x), behind, root + tail)
     small = c.HALF_PI[0] - (m.odd_polynomial("asin", x) - c.HALF_PI[1])
     return m.select(a < 0.5, small, large)

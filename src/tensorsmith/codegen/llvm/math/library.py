@@ -155,8 +155,8 @@ def reduction_function(symbol: str) -> MathFunction:
     return MathFunction(symbol, reduction.vector_text(lanes), (scalar,))
 
 
-def library_text(functions: Iterable[MathFunction]) -> str:
-    """The definitions of `functions` and of all that they require, each once, and declarations."""
+def library_text(functions: Iterable[str | MathFunction]) -> str:
+    """The definitions of `functions` and of all that they require, and declarations, each once."""
     definitions: dict[str, str] = {}
     declarations: dict[str, None] = {}
     pending: list[str | MathFunction] = list(functions)

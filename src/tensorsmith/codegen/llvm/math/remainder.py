@@ -25,22 +25,30 @@ def _exponent(m: Emitter, x: Value) -> Value:
 
 
 def _times_power(m: Emitter, x: Value, power: Value) -> Value:
-    """The product x * 2**power of 0 <= power < 2046, in two exact steps."""
+    """The product x * 2**power of 0 <= power <= 2046, in two exact steps."""
     half = power >> 1
     rest = power - half
     return x * ((half + 1023) << 52).as_float() * ((rest + 1023) << 52).as_float()
 
 
+def _difference(m: Emitter, rest: Value, quotient: Value, scaled: Value) -> Value:
+    """The exact rest - quotient * scaled."""
+    if m.has_fma or m.grade == "single":
+        return m.multiply_add(-quotient, scaled, rest)
+    factor = m.select(
+        rest > 2.0**1000, rest.like(2.0**-60), 1.0
+    )  # lest a partial product overflows
+    product = two_product(m, quotient, scaled * factor)
+    return ((rest * factor - product.high) - product.low) / factor
+
+
 def _step(m: Emitter, rest: Value, divisor: Value, divisor_exponent: Value) -> Value:
     """`rest` less a multiple of the divisor, still not negative."""
     distance = _exponent(m, rest) - divisor_exponent - STEP_BITS[m.grade]
+    distance = m.select(distance > 2046, 2046, distance)  # at the ends of f64's range, 2047
     scaled = _times_power(m, divisor, m.select(distance > 0, distance, 0))
     quotient = m.intrinsic("trunc", rest / scaled)
-    if m.grade == "single":
-        smaller = rest - quotient * scaled
-    else:
-        product = two_product(m, quotient, scaled)
-        smaller = (rest - product.high) - product.low
+    smaller = _difference(m, rest, quotient, scaled)
     return m.select(smaller < 0.0, smaller + scaled, smaller)
 
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from tensorsmith.codegen.llvm.math import coefficients as c
 from tensorsmith.codegen.llvm.math.emitter import Emitter, Value
-from tensorsmith.codegen.llvm.math.extended import Pair, fast_two_sum, two_sum
+from tensorsmith.codegen.llvm.math.extended import Pair, fast_two_sum, two_product, two_sum
 from tensorsmith.codegen.llvm.math.reduction import begin_large, end_large, exact_reduction
 
 LARGE: Final = 2.0**20
@@ -41,19 +41,19 @@ def reduce(m: Emitter, x: Value) -> Reduced:
     return Reduced(chosen[0], Pair(chosen[1], chosen[2]))
 
 
-def _sine(m: Emitter, r: Pair) -> Value:
+def _sine(m: Emitter, r: Pair) -> Pair:
     """sin(r) of abs(r) <= pi / 4."""
     x, z = r.high, r.high * r.high
-    return x + m.multiply_add(x * z, m.polynomial("sin", z), r.low)
+    return Pair(x, m.multiply_add(x * z, m.polynomial("sin", z), r.low))
 
 
-def _cosine(m: Emitter, r: Pair) -> Value:
+def _cosine(m: Emitter, r: Pair) -> Pair:
     """cos(r) of abs(r) <= pi / 4; the rounding error of 1 - r**2 / 2 is added back."""
     z = r.high * r.high
     half = z * 0.5
     leading = 1.0 - half
     tail = m.multiply_add(z * z, m.polynomial("cos", z), -(r.high * r.low))
-    return leading + (((1.0 - leading) - half) + tail)
+    return Pair(leading, ((1.0 - leading) - half) + tail)
 
 
 def _negate_if(m: Emitter, x: Value, odd: Value) -> Value:
@@ -69,7 +69,8 @@ def _sin_or_cos(m: Emitter, x: Value, quarter_turns: int) -> Value:
     """sin(x + quarter_turns pi / 2)."""
     quadrant, r = reduce(m, x)
     turned = quadrant + quarter_turns
-    result = m.select(_is_odd(turned), _cosine(m, r), _sine(m, r))
+    sine, cosine = _sine(m, r), _cosine(m, r)
+    result = m.select(_is_odd(turned), cosine.high + cosine.low, sine.high + sine.low)
     return _negate_if(m, result, turned >> 1)
 
 
@@ -107,6 +108,18 @@ def cos(m: Emitter, x: Value) -> Value:
 def tan(m: Emitter, x: Value) -> Value:
     """The tangent of radians: sin(r) / cos(r), or -cos(r) / sin(r) in an odd quadrant."""
     quadrant, r = reduce(m, x)
-    sine, cosine, odd = _sine(m, r), _cosine(m, r), _is_odd(quadrant)
-    result = m.select(odd, -cosine, sine) / m.select(odd, sine, cosine)
-    return m.select(x.equal(0.0), x, result)
+    odd = _is_odd(quadrant)
+    sine, cosine = fast_two_sum(*_sine(m, r)), fast_two_sum(*_cosine(m, r))
+    over = Pair(*(m.select(odd, -c, s) for s, c in zip(sine, cosine, strict=True)))
+    under = Pair(*(m.select(odd, s, c) for s, c in zip(sine, cosine, strict=True)))
+    return m.select(x.equal(0.0), x, _quotient(m, over, under))
+
+
+def _quotient(m: Emitter, a: Pair, b: Pair) -> Value:
+    """a / b, the rounding errors of whose parts are made up for in f64."""
+    quotient = a.high / b.high
+    if m.grade == "single":
+        return quotient
+    back = two_product(m, quotient, b.high)
+    rest = ((a.high - back.high) - back.low) + (a.low - quotient * b.low)
+    return quotient + rest / b.high
