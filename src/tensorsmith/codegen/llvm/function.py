@@ -2,8 +2,8 @@
 
 Pure expressions are computed where the innermost variable they use is defined, once: this hoists
 invariants and shares common subexpressions without a pass of its own. A vectorised loop is not a
-loop
-here: its variable stands for all its values at once, and what depends on it is computed in vectors.
+loop here: its variable stands for all its values at once, and what depends on it is computed in
+vectors.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tensorsmith.codegen.llvm.memory import Memory, Place
 from tensorsmith.codegen.llvm.text import Lines, Text
 from tensorsmith.codegen.llvm.types import register_type
 from tensorsmith.codegen.llvm.vectorize import can_vectorize
+from tensorsmith.codegen.lower.tree import loads_anything
 from tensorsmith.errors import CodegenError
 from tensorsmith.ir import (
     Alloc,
@@ -169,7 +170,7 @@ class Function:
         if lanes > 1:
             self.vector_vars.add(s.var)
         self.variables[s.var] = (value, self.text.depth)
-        if s.value.dtype.is_index:
+        if s.value.dtype.is_index and not loads_anything(s.value):  # memory may change
             self.facts.learn(equal(s.var, s.value))
 
     def conditional(self, s: If) -> None:

@@ -10,6 +10,7 @@ from tensorsmith.arith.prove import split
 from tensorsmith.codegen.llvm import casts
 from tensorsmith.codegen.llvm.expressions import Lanes
 from tensorsmith.codegen.llvm.types import memory_type, suffix, vector
+from tensorsmith.codegen.strides import dense_strides
 from tensorsmith.errors import CodegenError, Span
 from tensorsmith.ir import Buffer, Const, Expr, Load, Store, as_expr, free_vars
 from tensorsmith.ir.dtype import DType
@@ -337,14 +338,4 @@ class Memory:
         return last + buffer.offset
 
 
-def dense_strides(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The strides of a row-major array without gaps."""
-    strides: list[Expr] = []
-    total = as_expr(1)
-    for extent in reversed(shape):
-        strides.append(total)
-        total = total * extent
-    return tuple(reversed(strides))
-
-
-__all__ = ["DType", "Lane", "Memory", "dense_strides"]
+__all__ = ["DType", "Lane", "Memory"]

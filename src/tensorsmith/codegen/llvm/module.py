@@ -11,16 +11,17 @@ from tensorsmith.codegen.llvm.entry import Entry
 from tensorsmith.codegen.llvm.function import Function
 from tensorsmith.codegen.llvm.memory import Place
 from tensorsmith.codegen.llvm.types import register_type
-from tensorsmith.codegen.lower.blocks import lower_blocks
-from tensorsmith.codegen.lower.compact import compact_buffers
-from tensorsmith.codegen.lower.unroll import unroll_loops
-from tensorsmith.errors import CodegenError, Span
+from tensorsmith.codegen.lower.calls import callee_values
+from tensorsmith.codegen.lower.pipeline import lower
+from tensorsmith.errors import Span
 from tensorsmith.ir import Buffer, For, Invoke, IRModule, TensorProgram, Var
 from tensorsmith.ir.dtype import float32, float64
 from tensorsmith.target import Target
 
 PARALLEL: Final = "ts_parallel"
 """The runtime's function that runs a loop on threads; see `tensorsmith.runtime.thread_pool`."""
+MOST_SCOPES: Final = 64
+"""Buffers of one program of which LLVM is told that they do not overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class ModuleText:
     library: dict[str, str] = field(default_factory=dict)
     """Functions of our own library that are used, by symbol."""
     scopes: dict[Buffer, int] = field(default_factory=dict)
+    """The number of each buffer of the program that is being printed."""
+    alias_nodes: list[str] = field(default_factory=list)
     program: TensorProgram | None = None
     """The program that is being printed."""
 
@@ -104,26 +107,40 @@ class ModuleText:
         return function.symbol
 
     def alias_metadata(self, buffer: Buffer) -> str:
-        """What tells LLVM that different buffers of a program do not overlap."""
+        """What tells LLVM that different buffers of one program do not overlap. Nothing beyond
+        `MOST_SCOPES` buffers: each lists all others."""
+        if buffer not in self.scopes and len(self.scopes) >= MOST_SCOPES:
+            return ""
         number = self.scopes.setdefault(buffer, len(self.scopes))
-        return f", !alias.scope !{10 + 3 * number}, !noalias !{11 + 3 * number}"
+        first = self.alias_base + 1 + 3 * number
+        return f", !alias.scope !{first + 1}, !noalias !{first + 2}"
 
-    def _alias_nodes(self) -> list[str]:
-        nodes = ['!0 = distinct !{!0, !"buffers"}']
+    @property
+    def alias_base(self) -> int:
+        """The number of the first node of the program that is being printed."""
+        return len(self.alias_nodes)
+
+    def _close_scopes(self) -> None:
+        """Print the nodes of a program's buffers. They say nothing on buffers of other programs: a
+        callee's parameters are memory of the caller's."""
+        base = self.alias_base
+        nodes = [f"!{base} = distinct !{{!{base}}}"]
         for number in self.scopes.values():
-            base = 10 + 3 * number
-            others = ", ".join(f"!{12 + 3 * k}" for k in self.scopes.values() if k != number)
-            nodes.append(f"!{base + 2} = distinct !{{!{base + 2}, !0}}")
-            nodes.append(f"!{base} = !{{!{base + 2}}}")
-            nodes.append(f"!{base + 1} = !{{{others}}}")
-        return nodes
+            first = base + 1 + 3 * number
+            others = ", ".join(f"!{base + 1 + 3 * k}" for k in self.scopes.values() if k != number)
+            nodes.append(f"!{first} = distinct !{{!{first}, !{base}}}")
+            nodes.append(f"!{first + 1} = !{{!{first}}}")
+            nodes.append(f"!{first + 2} = !{{{others}}}")
+        if self.scopes:
+            self.alias_nodes.extend(nodes)
+        self.scopes = {}
 
     # --- Functions ---------------------------------------------------------------------------
 
     def add(self, program: TensorProgram) -> None:
         """Print a program: its body, and the entry that checks arguments and calls it."""
         self.program = program
-        lowered = unroll_loops(compact_buffers(lower_blocks(program)))
+        lowered = lower(program, self.module.functions, self.target, check_bounds=self.check_bounds)
         function = Function(self, f"{program.name}.body")
         params: list[str] = []
         for p in program.params:
@@ -137,6 +154,7 @@ class ModuleText:
             params.append(self._scalar(function, d, len(params)))
         function.stmt(lowered.body)
         self._finish(function, "internal", ", ".join(("ptr %ctx", *params)))
+        self._close_scopes()
         self.bodies.append(Entry(self, program).text())
 
     def _scalar(self, function: Function, v: Var, number: int) -> str:
@@ -189,13 +207,16 @@ class ModuleText:
     def call(self, function: Function, s: Invoke, args: list[str]) -> None:
         """Call another program's body, or an external symbol, with scalars and pointers."""
         callee = self.module.functions.get(s.callee)
-        if callee is None:
-            types = ", ".join(a.split(" ", 1)[0] for a in args)
-            self.declare(f"declare i32 @{s.callee}({types})")
-            code = function.text.value(f"call i32 @{s.callee}({', '.join(args)})")
+        symbol = f"@{s.callee}"
+        if callee is not None:
+            symbol = f'@"{s.callee}.body"'
+            values = callee_values(callee, s)
+            dims = [(d, function.expressions.value(values[d]).text) for d in callee.dims]
+            args = ["ptr %ctx", *args, *(f"{register_type(d.dtype)} {text}" for d, text in dims)]
         else:
-            raise CodegenError(f"a call of {s.callee!r} has no code yet", where=s.span)
-        self.pass_on(function, code)
+            types = ", ".join(a.split(" ", 1)[0] for a in args)
+            self.declare(f"declare i32 {symbol}({types})")
+        self.pass_on(function, function.text.value(f"call i32 {symbol}({', '.join(args)})"))
 
     def pass_on(self, function: Function, code: str) -> None:
         """Return the error code of a call, unless it is 0."""
@@ -221,7 +242,7 @@ class ModuleText:
             *self.library.values(),
             *self.bodies,
             attributes,
-            *self._alias_nodes(),
+            *self.alias_nodes,
         ]
         return "\n\n".join(parts) + "\n"
 

@@ -1,0 +1,44 @@
+"""What happens to a program between its verification and its printing, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeAlias
+
+from tensorsmith.codegen.lower.blocks import lower_blocks
+from tensorsmith.codegen.lower.calls import MOST_STATEMENTS, inline_calls, prepare_calls
+from tensorsmith.codegen.lower.compact import compact_buffers
+from tensorsmith.codegen.lower.unroll import unroll_loops
+from tensorsmith.ir import TensorProgram
+from tensorsmith.target import Target
+
+Pass: TypeAlias = Callable[[TensorProgram], TensorProgram]
+Functions: TypeAlias = Mapping[str, TensorProgram]
+
+
+def pipeline(
+    functions: Functions, target: Target, *, check_bounds: bool = False
+) -> tuple[Pass, ...]:
+    """The passes for a program of a module with these functions, for this machine.
+
+    check_bounds: callees are called and never written in, so that their accesses are checked
+    against the region that they were given.
+    """
+    most = 0 if check_bounds else MOST_STATEMENTS
+    return (
+        partial(inline_calls, functions=functions, most=most),
+        lower_blocks,
+        compact_buffers,
+        partial(prepare_calls, functions=functions),
+        unroll_loops,
+    )
+
+
+def lower(
+    program: TensorProgram, functions: Functions, target: Target, *, check_bounds: bool = False
+) -> TensorProgram:
+    """The program as the code generator takes it: no blocks, flat loops."""
+    for apply in pipeline(functions, target, check_bounds=check_bounds):
+        program = apply(program)
+    return program
