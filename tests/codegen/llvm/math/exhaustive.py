@@ -40,7 +40,7 @@ def _error(m, got, true):
 
 
 def _kernel(name, *, fma):
-    """Text of a function (first bits, count of vectors, place of worst error, place of its bits)."""
+    """Text of a function (first bits, number of vectors, places of worst error and its bits)."""
     narrow = math_function(name, float32, LANES, has_fma=fma)
     wide = math_function(name, float64, LANES, has_fma=fma)
     b = Builder()
@@ -86,7 +86,7 @@ done:
 
 
 def worst_error(name, first_bits=0, count=1 << 32, *, fma=True):
-    """The largest error of the function `name` over `count` f32, by their bits from the first on."""
+    """The largest error of the function `name` over `count` f32, by their bits."""
     jit, *kept = engine(_kernel(name, fma=fma), fma=fma)
     signature = ctypes.CFUNCTYPE(
         None, ctypes.c_uint32, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p

@@ -49,7 +49,7 @@ def differences(x, name, lanes=8):
 
 
 def near_ties(name):
-    """Every number of the format, the numbers halfway between them, and what is next to all these."""
+    """Every number of the format, those halfway between them, and the neighbours of all these."""
     raw = bits_type(name)
     codes = np.arange(1 << (8 * np.dtype(raw).itemsize)).astype(raw.replace("int", "uint"))
     numbers = codes.view(FORMATS[name]).astype(np.float32)

@@ -1,7 +1,8 @@
 """erf.
 
 Of small a = |x| it is a + a P(a**2). Above 0.5 in f32 it is 1 - exp(a E(a - 2)), by the formula of
-expm1; above 1 in f64, 1 - exp(-a**2) G(t), where t = (a - c) / (a + c) maps the range to a short one.
+expm1; above 1 in f64, 1 - exp(-a**2) G(t), where t = (a - c) / (a + c) maps the range to a short
+interval.
 """
 
 from __future__ import annotations

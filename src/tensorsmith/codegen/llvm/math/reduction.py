@@ -112,7 +112,7 @@ def _table_words(m: Emitter, first: Value, count: int) -> list[Value]:
 
 
 def _product(m: Emitter, significand: Value, exponent: Value) -> Value:
-    """The product significand 2**exponent 2 / pi modulo 4: an i128 with 126 bits behind the point."""
+    """significand 2**exponent 2 / pi modulo 4: an i128 with 126 bits behind the point."""
     offset = exponent + 62  # the first word of the table is zeros
     word, shift = offset >> 6, offset & 63
     raw = _table_words(m, word, 4)

@@ -35,11 +35,10 @@ def _difference(m: Emitter, rest: Value, quotient: Value, scaled: Value) -> Valu
     """The exact rest - quotient * scaled."""
     if m.has_fma or m.grade == "single":
         return m.multiply_add(-quotient, scaled, rest)
-    factor = m.select(
-        rest > 2.0**1000, rest.like(2.0**-60), 1.0
-    )  # lest a partial product overflows
+    factor = m.select(scaled > 2.0**900, scaled.like(2.0**-60), 1.0)  # partial products overflow
     product = two_product(m, quotient, scaled * factor)
-    return ((rest * factor - product.high) - product.low) / factor
+    difference = ((rest * factor - product.high) - product.low) / factor
+    return m.select(rest < scaled, rest, difference)
 
 
 def _step(m: Emitter, rest: Value, divisor: Value, divisor_exponent: Value) -> Value:
