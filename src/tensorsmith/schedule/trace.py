@@ -6,32 +6,34 @@ A trace replays on a program, prints as the calls that make it, and is what a tu
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from tensorsmith.ir import Expr, IndexMap, structural
+from tensorsmith.errors import TensorsmithError
+from tensorsmith.ir import IndexMap
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import BlockRef, LoopRef, Sampled
+from tensorsmith.schedule.trace_values import (
+    Name,
+    Value,
+    decode,
+    dims_in,
+    encode,
+    names_in,
+    resolve,
+    show,
+    show_index_map,
+)
 
 if TYPE_CHECKING:
     from tensorsmith.schedule.schedule import Schedule
 
-Value: TypeAlias = Any
-"""An argument or result of a primitive: a reference, a number, a string, an expression, or a list,
-tuple or dict of such."""
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """The name of a reference in a trace: 'b0' for a block, 'l3' for a loop, 'v1' for a number."""
-
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
+QUERIES: Final = ("get_", "find_", "sample_")
+"""How the names of primitives begin that change nothing, and only give something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,69 +50,112 @@ class Instruction:
     decision: Value = None
 
     def __str__(self) -> str:
-        args = [_show(v) for v in self.args.get("*", ())]
-        args += [f"{k}={_show(v)}" for k, v in self.args.items() if k != "*"]
+        args = [show(v) for v in self.args.get("*", ())]
+        args += [f"{k}={show(v)}" for k, v in self.args.items() if k != "*"]
         if self.decision is not None:
-            args.append(f"decision={_show(self.decision)}")
+            args.append(f"decision={show(self.decision)}")
         call = f"s.{self.primitive}({', '.join(args)})"
         return call if self.outputs is None else f"{_targets(self.outputs)} = {call}"
+
+    @property
+    def is_query(self) -> bool:
+        """Whether it changes nothing, so that it is of no use if its results are not used."""
+        return self.primitive.startswith(QUERIES)
 
 
 def _targets(outputs: Value) -> str:
     if isinstance(outputs, Name):
         return outputs.text
-    names = ", ".join(_targets(o) if not isinstance(o, list) else f"[{_targets(o)}]" for o in outputs)
-    return f"[{names}]" if names else "_"
-
-
-def _show(v: Value) -> str:
-    if isinstance(v, (list, tuple)):
-        inner = ", ".join(map(_show, v))
-        return f"[{inner}]"
-    if isinstance(v, dict):
-        return "{" + ", ".join(f"{k!r}: {_show(x)}" for k, x in v.items()) + "}"
-    if isinstance(v, IndexMap):
-        return show_index_map(v)
-    return repr(v)
-
-
-def show_index_map(m: IndexMap) -> str:
-    """An index map as a Python lambda."""
-    inputs = ", ".join(v.name for v in m.inputs)
-    outputs = ", ".join(map(repr, m.outputs))
-    return f"lambda {inputs}: ({outputs}{',' if len(m.outputs) == 1 else ''})"
+    return "_" if outputs is None else f"[{', '.join(map(_targets, outputs))}]"
 
 
 @dataclass(slots=True)
 class Trace:
-    """The instructions of a schedule, in order."""
+    """The instructions of a schedule, in order.
+
+    Printed it is the calls that do the same; `script` makes a Python function of them.
+    """
 
     instructions: list[Instruction] = field(default_factory=list)
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.instructions))
 
+    def script(self, name: str = "schedule") -> str:
+        """A Python module with a function that does the same to the schedule it is given.
+
+        >>> from tensorsmith import te
+        >>> from tensorsmith.schedule import Schedule
+        >>> A = te.placeholder((64,), name="A")
+        >>> B = te.compute((64,), lambda i: A[i] + 1.0, "B")
+        >>> s = Schedule(te.program([A], B, "add_one"))
+        >>> (i,) = s.get_loops(s.get_block("B"))
+        >>> s.parallel(i)
+        >>> print(s.trace.script())
+        from tensorsmith import script as T
+        <BLANKLINE>
+        <BLANKLINE>
+        def schedule(s):
+            b0 = s.get_block(name='B')
+            [l0] = s.get_loops(block=b0)
+            s.parallel(loop=l0)
+        """
+        dims = {n: None for i in self.instructions for n in dims_in(i.args)}
+        lines = [f"{n} = s.dim({n!r})" for n in dims] + [str(i) for i in self.instructions]
+        body = "\n".join(f"    {line}" for line in lines or ["pass"])
+        return f"from tensorsmith import script as T\n\n\ndef {name}(s):\n{body}"
+
     def apply(self, schedule: Schedule, *, decisions: bool = True) -> dict[str, Value]:
         """Do the same to `schedule`. Gives what each name stands for there.
 
         decisions: whether sampling primitives choose as they did; else they choose anew.
+        Raises ScheduleError where an instruction is not legal there; those before it are done.
         """
         values: dict[str, Value] = {}
         for instruction in self.instructions:
-            args = {k: _resolve(v, values) for k, v in instruction.args.items()}
+            rest = (f for f in schedule.module.functions.values() if f is not schedule.program)
+            programs = (schedule.program, *rest)
+            args = {k: resolve(v, values, programs) for k, v in instruction.args.items()}
             if decisions and instruction.decision is not None:
                 args["decision"] = instruction.decision
-            primitive = getattr(schedule, instruction.primitive, None)
-            if primitive is None:
-                raise ScheduleError(f"the trace uses {instruction.primitive!r}, which is no primitive")
-            positional = args.pop("*", ())
-            _bind(instruction.outputs, primitive(*positional, **args), values)
+            _bind(instruction.outputs, _call(schedule, instruction.primitive, args), values)
         return values
 
+    def simplified(self) -> Trace:
+        """Without the queries whose results nothing uses; what it does is the same.
+
+        Choices among these are left out, too: a schedule that draws anew draws other numbers.
+        """
+        used: set[str] = set()
+        kept: list[Instruction] = []
+        for i in reversed(self.instructions):
+            if i.is_query and not used & names_in(i.outputs):
+                continue
+            used |= names_in(dict(i.args))
+            kept.append(i)
+        return Trace(kept[::-1])
+
+    def with_decision(self, index: int, decision: Value) -> Trace:
+        """With another decision for the instruction number `index`.
+
+        Raises ScheduleError if that instruction takes none. Whether the decision is possible shows
+        when the trace is applied.
+        """
+        if not 0 <= index < len(self.instructions):
+            raise ScheduleError(
+                f"the trace has no instruction {index}", given=f"{len(self.instructions)} of them"
+            )
+        old = self.instructions[index]
+        if old.decision is None:
+            raise ScheduleError(f"{old.primitive!r}, instruction {index}, decides nothing")
+        new = list(self.instructions)
+        new[index] = replace(old, decision=decision)
+        return Trace(new)
+
     def to_json(self) -> str:
-        """The trace as JSON, for `from_json`."""
+        """The trace as JSON, for `from_json`. Raises ScheduleError if an argument has no text."""
         rows = [
-            [i.primitive, _encode(dict(i.args)), _encode(i.outputs), _encode(i.decision)]
+            [i.primitive, encode(dict(i.args)), encode(i.outputs), encode(i.decision)]
             for i in self.instructions
         ]
         return json.dumps(rows)
@@ -120,73 +165,69 @@ class Trace:
         """The trace that `to_json` wrote. Raises ScheduleError if the text is not one."""
         try:
             rows = json.loads(text)
-            made = [
-                Instruction(name, _decode(args), _decode(outputs), _decode(decision))
-                for name, args, outputs, decision in rows
-            ]
-        except (ValueError, TypeError, KeyError) as error:
+            if not isinstance(rows, list):
+                raise ValueError("it is no list of instructions")  # noqa: TRY004, TRY301
+            return Trace([_instruction(row) for row in rows])
+        except (ValueError, TypeError, RecursionError, TensorsmithError) as error:
             raise ScheduleError(
-                "this is not a trace", because=str(error), given=text[:60]
+                "this is not a trace",
+                because=str(error) or "it is nested too deeply",
+                given=str(text)[:60],
             ) from None
-        return Trace(made)
 
 
-def _resolve(v: Value, values: Mapping[str, Value]) -> Value:
-    if isinstance(v, Name):
-        try:
-            return values[v.text]
-        except KeyError:
-            raise ScheduleError(f"the trace uses {v.text!r} before anything gives it") from None
-    if isinstance(v, (list, tuple)):
-        return [_resolve(x, values) for x in v]
-    if isinstance(v, dict):
-        return {k: _resolve(x, values) for k, x in v.items()}
-    return v
+def _instruction(row: Value) -> Instruction:
+    from tensorsmith.schedule.primitive import PRIMITIVES
+
+    if not (isinstance(row, list) and len(row) == 4):
+        raise ValueError("an instruction is a list of a name, arguments, outputs and a decision")
+    name, args, outputs, decision = row[0], *map(decode, row[1:])
+    if not isinstance(name, str) or name not in PRIMITIVES:
+        raise ValueError(f"{str(name)[:60]!r} is no primitive")
+    if not isinstance(args, dict) or not isinstance(args.get("*", []), list):
+        raise ValueError(f"the arguments of {name!r} are not given by name")  # noqa: TRY004
+    if not all(k == "*" or k.isidentifier() for k in args):
+        raise ValueError(f"the arguments of {name!r} have names that are none")
+    if not _are_outputs(outputs):
+        raise ValueError(f"the results of {name!r} are not names")
+    return Instruction(name, args, outputs, decision)
+
+
+def _are_outputs(outputs: Value) -> bool:
+    if isinstance(outputs, list):
+        return all(map(_are_outputs, outputs))
+    return outputs is None or isinstance(outputs, Name)
+
+
+def _call(schedule: Schedule, name: str, args: dict[str, Value]) -> Value:
+    from tensorsmith.schedule.primitive import PRIMITIVES
+
+    primitive = getattr(schedule, name, None) if name in PRIMITIVES else None
+    if primitive is None:
+        raise ScheduleError(f"the trace uses {name!r}, which is no primitive")
+    named = {k: v for k, v in args.items() if k != "*"}
+    positional = args.get("*", ())
+    try:
+        inspect.signature(primitive).bind(*positional, **named)
+    except TypeError as error:
+        raise ScheduleError(
+            f"the trace calls {name!r} in a wrong way", because=str(error)
+        ) from None
+    return primitive(*positional, **named)
 
 
 def _bind(outputs: Value, results: Value, values: dict[str, Value]) -> None:
     if isinstance(outputs, Name):
         values[outputs.text] = results
-    elif isinstance(outputs, (list, tuple)):
-        if len(outputs) != len(results):
+    elif outputs is not None:
+        found = results if isinstance(results, (list, tuple)) else ()
+        if len(outputs) != len(found):
             raise ScheduleError(
-                f"the trace expects {len(outputs)} results where there are {len(results)} now",
+                f"the trace expects {len(outputs)} results where there are {len(found)} now",
                 because="it was made for another program",
             )
-        for name, result in zip(outputs, results, strict=True):
+        for name, result in zip(outputs, found, strict=True):
             _bind(name, result, values)
-
-
-def _encode(v: Value) -> Value:
-    if isinstance(v, Name):
-        return {"ref": v.text}
-    if isinstance(v, (list, tuple)):
-        return [_encode(x) for x in v]
-    if isinstance(v, dict):
-        return {"dict": {k: _encode(x) for k, x in v.items()}}
-    if isinstance(v, IndexMap):
-        return {"map": show_index_map(v)}
-    if isinstance(v, Expr):
-        return {"expr": repr(v)}
-    return v
-
-
-def _decode(v: Value) -> Value:
-    if isinstance(v, list):
-        return [_decode(x) for x in v]
-    if isinstance(v, dict):
-        (kind, content), *_ = v.items()
-        match kind:
-            case "ref":
-                return Name(content)
-            case "dict":
-                return {k: _decode(x) for k, x in content.items()}
-            case "map":
-                from tensorsmith.script import parse_index_map
-
-                return parse_index_map(content)
-        raise ValueError(f"{kind!r} is no kind of value")
-    return v
 
 
 class Namer:
@@ -196,6 +237,13 @@ class Namer:
         self.names: dict[object, Name] = {}
         self.sampled: dict[int, tuple[Sampled, Name]] = {}
         self.counts = {"b": 0, "l": 0, "v": 0}
+
+    def copy(self) -> Namer:
+        """The same names, for another schedule."""
+        new = Namer()
+        new.names, new.sampled = dict(self.names), dict(self.sampled)
+        new.counts = dict(self.counts)
+        return new
 
     def define(self, v: Value) -> Value:
         """New names for the references in a primitive's results."""
@@ -236,4 +284,4 @@ class Namer:
         return v
 
 
-__all__ = ["Instruction", "Name", "Namer", "Trace", "Value", "show_index_map", "structural"]
+__all__ = ["Instruction", "Name", "Namer", "Trace", "Value", "show_index_map"]

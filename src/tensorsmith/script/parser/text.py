@@ -1,4 +1,4 @@
-"""Programs, modules and expressions from text: parsed, never run. The text can use T and no more."""
+"""Programs, modules, expressions from text: parsed, never run. The text can use T and no more."""
 
 from __future__ import annotations
 
