@@ -11,7 +11,13 @@ from tensorsmith.codegen.llvm.module import ModuleText, print_llvm
 from tensorsmith.errors import CodegenError
 from tensorsmith.ir import Buffer, IRModule, Store, TensorProgram
 from tensorsmith.ir.rewrite import statements
-from tensorsmith.runtime.executable import Executable, Failure, Parameter, Signature
+from tensorsmith.runtime.executable import (
+    Executable,
+    Failure,
+    ObjectCode,
+    Parameter,
+    Signature,
+)
 from tensorsmith.target import Target
 
 _lock: Final = threading.Lock()
@@ -45,7 +51,8 @@ def build(
         target = Target.named(target)
     text = print_llvm(module, target, check_bounds=check_bounds)
     code = compile_llvm(text.render(), target)
-    return Executable(code, signatures(module, text), threads=threads or target.cores)
+    part = ObjectCode(code, tuple(signatures(module, text)))
+    return Executable([part], threads=target.cores if threads is None else threads)
 
 
 def signatures(module: IRModule, text: ModuleText) -> list[Signature]:

@@ -59,10 +59,12 @@ def link_object(
         return {name: library[name] for name in wanted}
 
 
-def link_ir(ir: str, names: Iterable[str]) -> dict[str, int]:
+def link_ir(
+    ir: str, names: Iterable[str], imports: Mapping[str, int] | None = None
+) -> dict[str, int]:
     """As `link_object`, for LLVM IR of the runtime's own."""
     with _lock:
         machine = _host_machine()
         module = llvm.parse_assembly(ir)
         module.verify()
-        return link_object(machine.emit_object(module), names)
+        return link_object(machine.emit_object(module), names, imports)
