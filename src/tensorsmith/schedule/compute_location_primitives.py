@@ -6,7 +6,7 @@ from tensorsmith.ir import TensorProgram
 from tensorsmith.schedule import compute_location
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.primitive import Scheduled, primitive
-from tensorsmith.schedule.refs import BlockRef, LoopRef
+from tensorsmith.schedule.refs import STAY, BlockRef, LoopRef
 
 
 class ComputeLocationPrimitives(Scheduled):
@@ -47,6 +47,8 @@ class ComputeLocationPrimitives(Scheduled):
                     vi = T.spatial(64, i_0 * 16 + i_1)
                     C[vi] = B[vi] + 1.0
         """
+        if loop.var is STAY:
+            return
         self._update(
             compute_location.compute_at(
                 _same_program(self, block, loop),
@@ -91,6 +93,8 @@ class ComputeLocationPrimitives(Scheduled):
                     vi = T.spatial(64, i_0 * 16 + ax0)
                     C[vi] = B[vi] + 1.0
         """
+        if loop.var is STAY:
+            return
         self._update(
             compute_location.reverse_compute_at(
                 _same_program(self, block, loop),

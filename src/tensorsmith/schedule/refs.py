@@ -1,12 +1,14 @@
 """References into a program that is being scheduled.
 
-They name things by what stays when statements are rebuilt: a loop by its variable, a block by its name,
-which is unique in a program under a schedule. So a reference stays valid as long as the thing exists.
+They name things by what stays when statements are rebuilt: a loop by its variable, a block by its
+name, which is unique in a program under a schedule. So a reference stays valid as long as the thing
+exists.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from tensorsmith.ir.expr import Var
 
@@ -33,7 +35,11 @@ class LoopRef:
         return f"loop {self.var.name!r}"
 
 
+STAY: Final = Var("stay")
+"""Stands for no loop where a place for a block was chosen: it stays where it is."""
+
+
 class Sampled(int):
-    """A number that a sampling primitive chose. An int everywhere; a trace knows where it is from."""
+    """A number that a sampling primitive chose: an int, of which a trace knows where it is from."""
 
     __slots__ = ()
