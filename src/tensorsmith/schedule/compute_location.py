@@ -35,7 +35,7 @@ from tensorsmith.ir import (
     free_vars,
     seq,
 )
-from tensorsmith.ir.rewrite import children, statements
+from tensorsmith.ir.rewrite import buffer_exprs, children, statements
 from tensorsmith.schedule.dependence import (
     allocation,
     check_movable,
@@ -320,6 +320,8 @@ def reverse_compute_at(
 ) -> TensorProgram:
     """See `Schedule.reverse_compute_at`."""
     move = _move("reverse_compute_at", program, name, var, block_first=False)
+    move = _with_allocations_first(move)
+    program = move.program
     reads, writes = block_regions(move.block)
     produced = {r.buffer for r in reads} & effects(move.loop.body).writes
     produced -= {w.buffer for w in writes}
@@ -336,6 +338,26 @@ def reverse_compute_at(
     body = seq(*_parts(move.loop.body), made)
     program = replace_stmt(program, move.loop, replace(move.loop, body=body))
     return replace_stmt(program, move.block, None)
+
+
+def _with_allocations_first(move: Move) -> Move:
+    """The move after allocations between the loop and the block were put before the loop."""
+    late = defined_in(move.between[1:]) & inside_symbols(move.block)
+    allocations = [s for s in move.between if isinstance(s, Alloc) and s.buffer in late]
+    shapes = free_vars(*(e for s in allocations for e in buffer_exprs(s.buffer)))
+    hidden = (late - {s.buffer for s in allocations}) | (defined_in(move.between) & set(shapes))
+    if hidden:
+        name = sorted(x.name for x in hidden)[0]
+        raise move.refuse(f"it uses {name!r}", "that is not defined at the loop")
+    if not allocations:
+        return move
+    around = move.shared[-1]
+    assert isinstance(around, Seq)
+    rest = [s for s in around.stmts if s not in allocations]
+    at = next(k for k, s in enumerate(around.stmts) if s is move.between[0])
+    ordered = Seq((*rest[:at], *allocations, *rest[at:]), span=around.span)
+    program = replace_stmt(move.program, around, ordered)
+    return _move(move.primitive, program, move.block.name, move.loop.var, block_first=False)
 
 
 def _check_nothing_passed(

@@ -102,7 +102,9 @@ class _Axis:
 
     @property
     def binding(self) -> Expr:
-        return self.start + self.loop if self.keeps_loop else self.start
+        if not self.keeps_loop:
+            return self.start
+        return self.loop if self.start is ZERO else self.start + self.loop
 
 
 def regenerate(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from tensorsmith.schedule.compute_location_primitives import ComputeLocationPrimitives
+from tensorsmith.schedule.annotation_primitives import AnnotationPrimitives
+from tensorsmith.schedule.kind_primitives import KindPrimitives
 from tensorsmith.schedule.layout_primitives import LayoutPrimitives
 from tensorsmith.schedule.loop_primitives import LoopPrimitives
+from tensorsmith.schedule.movement_primitives import MovementPrimitives
 from tensorsmith.schedule.navigation import Navigation
 from tensorsmith.schedule.reduction_primitives import ReductionPrimitives
+from tensorsmith.schedule.sampling_primitives import SamplingPrimitives
+from tensorsmith.schedule.tensor_primitives import TensorPrimitives
 
 
-class Schedule(Navigation, LoopPrimitives, ReductionPrimitives, ComputeLocationPrimitives, LayoutPrimitives):
+class Schedule(Navigation, LoopPrimitives, KindPrimitives, SamplingPrimitives, ReductionPrimitives, MovementPrimitives, LayoutPrimitives, TensorPrimitives, AnnotationPrimitives):
     """A module and the primitives that change it.
 
     Every primitive checks that it keeps the meaning of the program before it changes anything; if
