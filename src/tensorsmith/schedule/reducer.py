@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from tensorsmith.evaluate.numpy_domain import NumPyDomain
+from tensorsmith.evaluate.walker import Walker
 from tensorsmith.ir import (
     Add,
     And,
@@ -40,9 +41,9 @@ from tensorsmith.ir import (
     Var,
     const,
     postorder,
+    seq,
     substitute,
 )
-from tensorsmith.ir.fold import fold
 from tensorsmith.ir.rewrite import statements
 from tensorsmith.schedule.errors import ScheduleError
 
@@ -172,6 +173,21 @@ def _uses(e: Expr, nodes: Sequence[Expr]) -> bool:
     return any(x in nodes for x in postorder(e))
 
 
+def update(
+    buffers: Sequence[Buffer],
+    indices: Sequence[tuple[Expr, ...]],
+    reducer: Reducer,
+    new: Values,
+) -> Stmt:
+    """Combine new values with what lies at `indices`; all values are computed before a store."""
+    old: Values = tuple(map(Load, buffers, indices))
+    combined = reducer.combine(old, new)
+    if len(combined) == 1:
+        return Store(buffers[0], indices[0], combined[0])
+    names = [Var(f"new_{b.name}", e.dtype) for b, e in zip(buffers, combined, strict=True)]
+    return seq(*map(Bind, names, combined), *map(Store, buffers, indices, names))
+
+
 # --- Reducers of several values --------------------------------------------------------------
 
 
@@ -262,17 +278,27 @@ def _samples(types: Sequence[DType], count: int) -> Iterator[Values]:
 
 def _evaluate(values: Values) -> Values:
     """Constants for expressions of constants, as the reference interpreter computes them."""
-    operations = NumPyDomain().operations
+    walker = Walker(NumPyDomain(), {})
     with np.errstate(all="ignore"):
-        found = [fold(v, operations, {}) for v in values]
-    return tuple(const(x.item(), v.dtype) for x, v in zip(found, values, strict=True))
+        found = [np.asarray(walker.evaluate(v)).item() for v in values]
+    return tuple(const(x, v.dtype) for x, v in zip(found, values, strict=True))
+
+
+def _same(a: Values, b: Values) -> bool:
+    """Whether these constants are equal numbers; zeros of both signs are."""
+    pairs = [x == y for x, y in zip(_numbers(a), _numbers(b), strict=True)]
+    return all(pairs)
+
+
+def _numbers(values: Values) -> list[float]:
+    return [v.value for v in values if isinstance(v, Const)]
 
 
 def _is_neutral(combine: Callable[[Values, Values], Values], neutral: Values) -> bool:
     if not all(isinstance(v, Const) for v in neutral):
         return False
     types = [v.dtype for v in neutral]
-    return all(_evaluate(combine(neutral, x)) == x for x in _samples(types, SAMPLES))
+    return all(_same(_evaluate(combine(neutral, x)), x) for x in _samples(types, SAMPLES))
 
 
 def _check_laws(
@@ -283,6 +309,6 @@ def _check_laws(
         ab, ba = _evaluate(combine(a, b)), _evaluate(combine(b, a))
         left = _evaluate(combine(ab, c))
         right = _evaluate(combine(a, _evaluate(combine(b, c))))
-        if ab != ba or left != right:
-            law = "commutative" if ab != ba else "associative"
+        if not (_same(ab, ba) and _same(left, right)):
+            law = "associative" if _same(ab, ba) else "commutative"
             raise _refusal(what, block, f"what it combines with is not {law}")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from tensorsmith.arith import conjuncts, simplify
 from tensorsmith.ir import (
     Alloc,
-    Bind,
     Block,
     Buffer,
     Expr,
@@ -28,7 +27,7 @@ from tensorsmith.ir import (
 from tensorsmith.ir.stmt import TRUE
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.nest import all_of, copy_loops
-from tensorsmith.schedule.reducer import Reducer, reducer_of
+from tensorsmith.schedule.reducer import Reducer, reducer_of, update
 from tensorsmith.schedule.reduction import ReductionLoops, reduction_loops, split_conditions
 from tensorsmith.schedule.tree import (
     block_names,
@@ -189,7 +188,7 @@ def _partial_block(work: _Factoring, name: str, buffers: Sequence[Buffer]) -> Bl
     indices = [work.partial_indices(s.indices, factored.var) for s in reducer.stores]
     new = tuple(substitute(v, values) for v in reducer.values)
     init = seq(*map(Store, buffers, indices, reducer.neutral))
-    body = _update(buffers, indices, reducer, new)
+    body = update(buffers, indices, reducer, new)
     condition = substitute(all_of(work.reduce), points)
     if condition is not TRUE:
         body = If(condition, body)
@@ -207,21 +206,6 @@ def _partial_block(work: _Factoring, name: str, buffers: Sequence[Buffer]) -> Bl
 
 def _iterator(loop: For, kind: IterKind) -> Iter:
     return Iter(loop.var.renamed(f"v{loop.var.name}"), loop.extent, kind, loop.var, loop.start)
-
-
-def _update(
-    buffers: Sequence[Buffer],
-    indices: Sequence[tuple[Expr, ...]],
-    reducer: Reducer,
-    new: tuple[Expr, ...],
-) -> Stmt:
-    """Combine new values with what lies at `indices`; all values are computed before a store."""
-    old: tuple[Expr, ...] = tuple(map(Load, buffers, indices))
-    combined = reducer.combine(old, new)
-    if len(combined) == 1:
-        return Store(buffers[0], indices[0], combined[0])
-    names = [Var(f"new_{b.name}", e.dtype) for b, e in zip(buffers, combined, strict=True)]
-    return seq(*map(Bind, names, combined), *map(Store, buffers, indices, names))
 
 
 def _final_nest(work: _Factoring, buffers: Sequence[Buffer]) -> Stmt:
@@ -255,7 +239,7 @@ def _final_nest(work: _Factoring, buffers: Sequence[Buffer]) -> Stmt:
         iters=(*iters, at),
         predicate=substitute(all_of(work.spatial), values),
         init=seq(*map(Store, reducer.buffers, indices, starts)),
-        body=_update(reducer.buffers, indices, reducer, partial),
+        body=update(reducer.buffers, indices, reducer, partial),
         reads=None,
         writes=None,
     )

@@ -1,0 +1,64 @@
+"""The tensor intrinsics that are shipped."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tensorsmith.schedule.intrinsic import TensorIntrinsic
+from tensorsmith.schedule.intrinsics.accelerator import matmul_tile
+from tensorsmith.schedule.intrinsics.dot import dot
+from tensorsmith.schedule.intrinsics.fma import fma_tile
+
+_AVX2, _AVX512 = ("avx2", "fma"), ("avx512f",)
+_PMADD = "llvm.x86.avx2.pmadd.wd"
+_VNNI = "llvm.x86.avx512.vpdpbusd"
+_ARM_DOT = "llvm.aarch64.neon"
+
+_ALL: Final = (
+    fma_tile("avx2_fma_f32_6x16", 6, 16, 8, _AVX2),
+    fma_tile("avx2_fma_f32_4x24", 4, 24, 8, _AVX2),
+    fma_tile("avx512_fma_f32_14x32", 14, 32, 16, _AVX512),
+    fma_tile("avx512_fma_f32_8x48", 8, 48, 16, _AVX512),
+    dot("avx2_dot_u8s8s32_8x2", _PMADD, ("avx2",), lanes=8, width=2, data="uint8"),
+    dot("avx2_dot_s8s8s32_8x2", _PMADD, ("avx2",), lanes=8, width=2, data="int8"),
+    dot("avx2_dot_u8s8s32_8x4", _PMADD, ("avx2",), lanes=8, width=4, data="uint8"),
+    dot("avx2_dot_s8s8s32_8x4", _PMADD, ("avx2",), lanes=8, width=4, data="int8"),
+    dot(
+        "vnni_dot_u8s8s32_8x4",
+        f"{_VNNI}.256",
+        ("avx512vnni", "avx512vl"),
+        lanes=8,
+        width=4,
+        data="uint8",
+    ),
+    dot(
+        "vnni_dot_u8s8s32_16x4",
+        f"{_VNNI}.512",
+        ("avx512vnni",),
+        lanes=16,
+        width=4,
+        data="uint8",
+    ),
+    dot(
+        "arm_sdot_s8s8s32_4x4",
+        f"{_ARM_DOT}.sdot.v4i32.v16i8",
+        ("dotprod",),
+        lanes=4,
+        width=4,
+        data="int8",
+    ),
+    dot(
+        "arm_udot_u8u8u32_4x4",
+        f"{_ARM_DOT}.udot.v4i32.v16i8",
+        ("dotprod",),
+        lanes=4,
+        width=4,
+        data="uint8",
+        weights="uint8",
+        sums="uint32",
+    ),
+    matmul_tile("fake_accelerator_16x16x16", "fake_accelerator_gemm", 16),
+)
+
+SHIPPED: Final[dict[str, TensorIntrinsic]] = {i.name: i for i in _ALL}
+"""By name."""
