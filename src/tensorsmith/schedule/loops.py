@@ -6,12 +6,15 @@ changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from tensorsmith.arith import Analyzer
 from tensorsmith.ir import (
+    Alloc,
     And,
+    Bind,
     Block,
     Const,
     Expr,
@@ -30,7 +33,7 @@ from tensorsmith.ir import (
 from tensorsmith.ir.rewrite import children, substitute_stmt, with_children
 from tensorsmith.ir.stmt import TRUE, ZERO
 from tensorsmith.schedule.errors import ScheduleError
-from tensorsmith.schedule.tree import Site, blocks_in, find_loop, replace_stmt
+from tensorsmith.schedule.tree import blocks_in, find_loop, replace_stmt
 
 
 def split(
@@ -43,7 +46,7 @@ def split(
 ) -> tuple[TensorProgram, list[Var]]:
     """See `Schedule.split`. Gives the variables of the new loops, outermost first."""
     site = find_loop(program, var)
-    loop = _plain_loop(site, "split")
+    loop = plain_loop(site.node, "split")
     facts = site.analyzer()
     extents = _factors(loop, factors, facts)
     new_vars = [Var(f"{var.name}_{k}") for k in range(len(extents))]
@@ -78,8 +81,8 @@ def split(
     return replace_stmt(program, loop, result), list(reversed(kept))
 
 
-def _plain_loop(site: Site, primitive: str) -> For:
-    loop = site.node
+def plain_loop(loop: Stmt, primitive: str) -> For:
+    """The loop. Raises ScheduleError if it is more than a serial one."""
     assert isinstance(loop, For)
     if loop.kind is not LoopKind.SERIAL or loop.attrs:
         what = loop.kind.value if loop.kind is not LoopKind.SERIAL else "annotated"
@@ -125,7 +128,10 @@ def add_guard(s: Stmt, guard: Expr, facts: Analyzer) -> Stmt:
     stands outside of blocks."""
     if isinstance(s, Block):
         return replace(s, predicate=facts.simplify(And(s.predicate, guard)))
-    if isinstance(s, (Seq, For, If)) and blocks_in(s):
+    if isinstance(s, Alloc):
+        return s
+    binds = isinstance(s, Seq) and any(isinstance(x, Bind) for x in s.stmts)
+    if isinstance(s, (Seq, For, If)) and blocks_in(s) and not binds:
         return with_children(s, tuple(add_guard(c, guard, facts) for c in children(s)))
     return If(guard, s, span=s.span)
 
@@ -135,8 +141,8 @@ def fuse(program: TensorProgram, loop_vars: Sequence[Var]) -> tuple[TensorProgra
     if not loop_vars:
         raise ScheduleError("fuse takes at least one loop")
     site = find_loop(program, loop_vars[0])
-    nest = [_plain_loop(find_loop(program, v), "fuse") for v in loop_vars]
-    for outer, inner in zip(nest, nest[1:], strict=False):
+    nest = [plain_loop(find_loop(program, v).node, "fuse") for v in loop_vars]
+    for outer, inner in pairwise(nest):
         if outer.body is not inner:
             raise ScheduleError(
                 f"fuse: {inner.var.name!r} is not the only thing inside of {outer.var.name!r}",
@@ -187,7 +193,7 @@ def reorder(program: TensorProgram, loop_vars: Sequence[Var]) -> TensorProgram:
 
 
 def _chain(program: TensorProgram, loop_vars: Sequence[Var]) -> list[For]:
-    """The loops from the outermost to the innermost of those named, each alone in the one around."""
+    """The loops from the outermost to the innermost of those named, each alone in the next one."""
     found = [find_loop(program, v) for v in loop_vars]
     innermost = max(found, key=lambda site: len(site.around))
     assert isinstance(innermost.node, For)
@@ -255,6 +261,3 @@ def _only_block(s: Stmt) -> bool:
 
 def _names(loop_vars: Sequence[Var]) -> str:
     return ", ".join(v.name for v in loop_vars)
-
-
-Primitive = Callable[..., TensorProgram]

@@ -22,16 +22,15 @@ class Navigation(Scheduled):
 
         Not possible if the module has no such function.
 
+        >>> from tensorsmith import te
         >>> from tensorsmith.ir import IRModule
-        >>> from tensorsmith.script import parse_program
         >>> from tensorsmith.schedule import Schedule
-        >>> head = "from tensorsmith import script as T\\n@T.program\\n"
-        >>> f = parse_program(head + "def f(A: T.Buffer((4,), 'int8')):\\n    A[0] = 1")
-        >>> g = parse_program(head + "def g(A: T.Buffer((4,), 'int8')):\\n    A[0] = 2")
+        >>> A = te.placeholder((4,), name="A")
+        >>> f, g = (te.program([A], te.compute((4,), lambda i: A[i], n), n) for n in "fg")
         >>> s = Schedule(IRModule.of(f, g))
         >>> s.work_on("g")
-        >>> print(s.program.body)
-        A[0] = 2
+        >>> s.get_output_blocks()
+        [block 'g']
         """
         if name not in self.module.functions:
             known = ", ".join(map(repr, self.module.functions)) or "none"

@@ -11,6 +11,7 @@ from tensorsmith.errors import ArithError
 from tensorsmith.ir import Block, For, If, Seq, Stmt, TensorProgram, Var, seq
 from tensorsmith.ir.rewrite import children, with_children
 from tensorsmith.schedule.errors import ScheduleError
+from tensorsmith.schedule.refs import BlockRef, LoopRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,13 @@ def find_loop(program: TensorProgram, var: Var) -> Site:
         because="it was split, fused, or became part of an intrinsic",
         try_="the loops that the primitive returned",
     )
+
+
+def find_node(program: TensorProgram, ref: BlockRef | LoopRef) -> Stmt:
+    """The block or loop of `program` that `ref` names. Raises ScheduleError if it is not there."""
+    if isinstance(ref, BlockRef):
+        return find_block(program, ref.name).node
+    return find_loop(program, ref.var).node
 
 
 def blocks_in(s: Stmt) -> list[Block]:
