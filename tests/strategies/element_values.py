@@ -61,14 +61,14 @@ def _leaf(world: World, type_: DType, point: Point) -> Value:
     kind = world.draw(st.integers(0, 7))
     same = [t for t in world.tensors if t.buffer.dtype is type_]
     if kind <= 4 and same:
-        return load(world, world.draw(st.sampled_from(same)), point)
+        return load(world, world.pick(same), point)
     if kind <= 5 and world.tensors:
-        return convert(world, load(world, world.draw(st.sampled_from(world.tensors)), point), type_)
+        return convert(world, load(world, world.pick(world.tensors), point), type_)
     scalars = [p for p in world.params if isinstance(p, Var)]
     if kind == 6 and scalars:
-        return convert(world, Value(world.draw(st.sampled_from(scalars)), LARGEST_EXTENT), type_)
+        return convert(world, Value(world.pick(scalars), LARGEST_EXTENT), type_)
     if kind == 7 and point:
-        axis = world.draw(st.sampled_from(point))
+        axis = world.pick(point)
         return convert(world, Value(axis.index, LARGEST_EXTENT), type_)
     whole = world.draw(st.integers(-4, 4))
     return Value(number(whole, type_), abs(whole))
@@ -98,7 +98,7 @@ def _integer(world: World, type_: DType, point: Point, depth: int) -> Value:
         lambda: Neg(a), lambda: FloorDiv(a, divisor), lambda: FloorMod(a, divisor),
         lambda: TruncDiv(a, divisor), lambda: BitXor(a, b), lambda: a << (b & number(3, type_)),
     )  # fmt: skip
-    return Value(world.draw(st.sampled_from(makers))())
+    return Value(world.pick(makers)())
 
 
 def _float(world: World, type_: DType, point: Point, depth: int) -> Value:
@@ -121,7 +121,7 @@ def _float(world: World, type_: DType, point: Point, depth: int) -> Value:
         case 6:
             return Value(-a.expr, a.bound)
         case 7:
-            return Value(world.draw(st.sampled_from(_ROUGH))(a.expr), wider)
+            return Value(world.pick(_ROUGH)(a.expr), wider)
         case 8:
             return Value(INTRINSICS["sqrt"](INTRINSICS["abs"](a.expr)), wider)
     return Value(a.expr / (INTRINSICS["abs"](b.expr) + 1.0), wider)
@@ -131,18 +131,18 @@ def condition(world: World, point: Point, depth: int = 1) -> Expr:
     """A bool at a place of an iteration space."""
     kind = world.draw(st.integers(0, 5))
     if kind <= 2 and point:
-        axis = world.draw(st.sampled_from(point))
+        axis = world.pick(point)
         bound = as_expr(world.draw(st.integers(0, 5)))
         return (axis.index < bound, Eq(axis.index % 2, const(0)), bound <= axis.index)[kind]
     if kind == 3 and depth > 0:
         return Not(condition(world, point, depth - 1))
     if kind == 4 and depth > 0:
         a, b = (condition(world, point, depth - 1) for _ in range(2))
-        return world.draw(st.sampled_from((a & b, a | b)))
+        return world.pick((a & b, a | b))
     numbers = [t for t in world.tensors if t.buffer.dtype.flag & Kind.NUMBER]
-    type_ = world.draw(st.sampled_from(numbers)).buffer.dtype if numbers else dtype("int32")
+    type_ = world.pick(numbers).buffer.dtype if numbers else dtype("int32")
     a, b = (element(world, type_, point, 0).expr for _ in range(2))
-    return world.draw(st.sampled_from((a < b, a <= b, Eq(a, b))))
+    return world.pick((a < b, a <= b, Eq(a, b)))
 
 
 # --- Loads -----------------------------------------------------------------------------------
@@ -164,8 +164,8 @@ def _subscript(world: World, extent: Expr, point: Point, guards: list[Expr]) -> 
     if not point or (isinstance(extent, Const) and extent.value == 1) or kind == 9:
         return const(0)
     if kind <= 4 and aligned:
-        return world.draw(st.sampled_from(aligned)).index
-    axis = world.draw(st.sampled_from(aligned or point))
+        return world.pick(aligned).index
+    axis = world.pick(aligned or point)
     if kind == 5:
         return Min(axis.index, extent - 1)
     if kind == 6:
@@ -179,7 +179,7 @@ def _subscript(world: World, extent: Expr, point: Point, guards: list[Expr]) -> 
 
 def _shifted(world: World, axis: Axis, extent: Expr, guards: list[Expr]) -> Expr:
     """A neighbour, guarded as padding is."""
-    shift = world.draw(st.sampled_from((-1, 1, -2)))
+    shift = world.pick((-1, 1, -2))
     index = axis.index + shift if shift > 0 else axis.index - -shift
     if shift < 0:
         guards.append(const(0) <= index)
@@ -194,7 +194,7 @@ def gathered(world: World, extent: Expr, point: Point) -> Expr:
     plain = [t for t in sources if t.buffer.rank <= 1]
     if not plain:
         return Min(point[0].index, extent - 1)
-    buffer = world.draw(st.sampled_from(plain)).buffer
+    buffer = world.pick(plain).buffer
     same = [a.index for a in point if buffer.rank and a.extent is buffer.shape[0]]
     at = (same[0] if same else const(0),) if buffer.rank else ()
     chosen = Cast(Load(buffer, at), dtype("index"))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
+from strategies.picking import pick
 from strategies.scopes import LARGEST_DIM, Scope
 from tensorsmith.ir import (
     Compare,
@@ -34,49 +35,46 @@ FACTORS = (2, 4, 8, 3, 16, 1, 5, 64)
 LARGEST = 1 << 48
 """Of what an expression can come to."""
 
-_small = st.integers(-8, 32).map(const)
-_factor = st.sampled_from(FACTORS).map(const)
-
 
 @st.composite
 def index_exprs(draw: st.DrawFn, scope: Scope, depth: int = 3) -> Expr:
     """An affine or quasi-affine expression over the variables of `scope`."""
+    return _index(draw, scope, depth)
+
+
+def _index(draw: st.DrawFn, scope: Scope, depth: int) -> Expr:
     if depth == 0:
-        return draw(_leaves(scope))
-    pick = draw(st.integers(0, 11))
-    if pick <= 1:
-        return draw(_leaves(scope))
-    if pick <= 5:
-        return draw(_patterns(scope, depth))
-    return _bounded(draw, draw(_operations(scope, depth)), scope)
+        return _leaf(draw, scope)
+    kind = draw(st.integers(0, 11))
+    if kind <= 1:
+        return _leaf(draw, scope)
+    if kind <= 5:
+        return _patterns(draw, scope, depth)
+    return _bounded(draw, _operations(draw, scope, depth))
 
 
-def _leaves(scope: Scope) -> st.SearchStrategy[Expr]:
-    variables = [r.var for r in scope]
-    return st.one_of(st.sampled_from(variables), _small) if variables else _small
+def _leaf(draw: st.DrawFn, scope: Scope) -> Expr:
+    if scope and draw(st.integers(0, 2)) < 2:
+        return pick(draw, scope).var
+    return const(draw(st.integers(-8, 32)))
 
 
-@st.composite
-def divisors(draw: st.DrawFn, scope: Scope) -> Expr:
+def _divisor(draw: st.DrawFn, scope: Scope) -> Expr:
     """Something that is never zero: mostly a factor, sometimes a dimension or a negative number."""
     dims: list[Expr] = [r.var for r in scope if r.extent is None]
-    pick = draw(st.integers(0, 9))
-    if pick >= 8 and dims:
-        dim = draw(st.sampled_from(dims))
-        return dim if pick == 8 else dim * draw(_factor)
-    if pick == 7:
-        return const(-draw(st.sampled_from(FACTORS)))
-    return draw(_factor)
+    kind = draw(st.integers(0, 9))
+    if kind >= 8 and dims:
+        dim = pick(draw, dims)
+        return dim if kind == 8 else dim * pick(draw, FACTORS)
+    return const(-pick(draw, FACTORS) if kind == 7 else pick(draw, FACTORS))
 
 
-@st.composite
 def _patterns(draw: st.DrawFn, scope: Scope, depth: int) -> Expr:
     """Splits, fusions and tails."""
-    i = draw(index_exprs(scope, depth - 1))
-    j = draw(index_exprs(scope, 0))
-    c = draw(st.one_of(_factor, divisors(scope)))
-    build: Callable[[Expr, Expr, Expr], Expr] = draw(st.sampled_from(PATTERNS))
-    return _bounded(draw, build(i, j, c), scope)
+    i = _index(draw, scope, depth - 1)
+    j = _index(draw, scope, 0)
+    c = _divisor(draw, scope)
+    return _bounded(draw, pick(draw, PATTERNS)(i, j, c))
 
 
 PATTERNS: tuple[Callable[[Expr, Expr, Expr], Expr], ...] = (
@@ -100,22 +98,21 @@ PATTERNS: tuple[Callable[[Expr, Expr, Expr], Expr], ...] = (
 )
 
 
-@st.composite
 def _operations(draw: st.DrawFn, scope: Scope, depth: int) -> Expr:
-    a = draw(index_exprs(scope, depth - 1))
-    pick = draw(st.integers(0, 11))
-    if pick <= 4:
-        b = draw(index_exprs(scope, draw(st.integers(0, depth - 1))))
-        return (a + b, a - b, Min(a, b), Max(a, b), a + b)[pick]
-    if pick == 5:
-        return a * draw(_leaves(scope))
-    if pick == 6:
+    a = _index(draw, scope, depth - 1)
+    kind = draw(st.integers(0, 11))
+    if kind <= 4:
+        b = _index(draw, scope, draw(st.integers(0, depth - 1)))
+        return (a + b, a - b, Min(a, b), Max(a, b), a + b)[kind]
+    if kind == 5:
+        return a * _leaf(draw, scope)
+    if kind == 6:
         return Neg(a)
-    if pick == 7:
-        b = draw(index_exprs(scope, 0))
-        return Select(draw(conditions(scope, depth - 1)), a, b)
-    c = draw(divisors(scope))
-    return (a // c, a % c, TruncDiv(a, c), TruncMod(a, c))[pick - 8]
+    if kind == 7:
+        b = _index(draw, scope, 0)
+        return Select(_condition(draw, scope, depth - 1), a, b)
+    c = _divisor(draw, scope)
+    return (a // c, a % c, TruncDiv(a, c), TruncMod(a, c))[kind - 8]
 
 
 _COMPARES: tuple[type[Compare], ...] = (Lt, Le, Eq, Ne)
@@ -124,26 +121,30 @@ _COMPARES: tuple[type[Compare], ...] = (Lt, Le, Eq, Ne)
 @st.composite
 def conditions(draw: st.DrawFn, scope: Scope, depth: int = 2) -> Expr:
     """Comparisons of index expressions, and what ``and``, ``or`` and ``not`` make of them."""
-    pick = draw(st.integers(0, 7)) if depth > 0 else 0
-    if pick <= 4:
-        a = draw(index_exprs(scope, max(depth, 0)))
-        b = draw(st.one_of(_leaves(scope), index_exprs(scope, max(depth - 1, 0))))
-        return draw(st.sampled_from(_COMPARES))(a, b)
-    a = draw(conditions(scope, depth - 1))
-    if pick == 7:
+    return _condition(draw, scope, depth)
+
+
+def _condition(draw: st.DrawFn, scope: Scope, depth: int) -> Expr:
+    kind = draw(st.integers(0, 7)) if depth > 0 else 0
+    if kind <= 4:
+        a = _index(draw, scope, max(depth, 0))
+        b = _index(draw, scope, max(depth - 1, 0))
+        return pick(draw, _COMPARES)(a, b)
+    a = _condition(draw, scope, depth - 1)
+    if kind == 7:
         return Not(a)
-    b = draw(conditions(scope, depth - 1))
-    return a & b if pick == 5 else a | b
+    b = _condition(draw, scope, depth - 1)
+    return a & b if kind == 5 else a | b
 
 
-def _bounded(draw: st.DrawFn, e: Expr, scope: Scope) -> Expr:
+def _bounded(draw: st.DrawFn, e: Expr) -> Expr:
     """`e`, or where it could come to too much, its remainder."""
-    return e if magnitude(e) <= LARGEST else e % draw(_factor)
+    return e if magnitude(e) <= LARGEST else e % pick(draw, FACTORS)
 
 
 def magnitude(e: Expr) -> int:
     """No value of `e` is further from zero than this, nor are those of its operands."""
-    return int(fold(e, _Magnitude(), {}))
+    return int(fold(e, _MAGNITUDES, {}))
 
 
 def _product(e: Expr, a: int, b: int) -> int:
@@ -171,3 +172,6 @@ class _Magnitude(dict[type[Expr], Callable[..., int]]):
         if name in ("Add", "Sub"):
             return _sum
         return _product if name == "Mul" else _greatest
+
+
+_MAGNITUDES = _Magnitude()

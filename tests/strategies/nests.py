@@ -100,7 +100,7 @@ def _bind_one(world: World, nest: _Nest, extent: Expr, spatial: bool, scheme: in
 
 
 def _split(world: World, nest: _Nest, extent: Expr, spatial: bool) -> Expr:
-    factor = world.draw(st.sampled_from((2, 4, 3)))
+    factor = world.pick((2, 4, 3))
     divides = divides_evenly(extent, factor)
     outer = _Loop(Var(world.name("o")), _quotient(extent, factor, divides), spatial=spatial)
     inner = _Loop(Var(world.name("i")), const(factor), spatial=spatial)
@@ -143,4 +143,4 @@ def _kind(world: World, loop: _Loop, *, outermost: bool, innermost: bool) -> Loo
         kinds.append(LoopKind.VECTORIZED)
     if constant:
         kinds.append(LoopKind.UNROLLED)
-    return world.draw(st.sampled_from(kinds))
+    return world.pick(kinds)

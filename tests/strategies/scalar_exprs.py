@@ -6,10 +6,12 @@ the payload of a NaN) never reaches the result, so that two evaluations must agr
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
+from strategies.picking import pick
 from strategies.values import scalar_values
 from tensorsmith.ir import (
     INTRINSICS,
@@ -74,84 +76,90 @@ def scalar_exprs(
 ) -> Expr:
     """An expression of `type_` (any of `COMPUTED` if None) over `leaves` and constants."""
     if type_ is None:
-        type_ = draw(st.sampled_from([*{x.dtype: None for x in leaves}, *COMPUTED]))
+        type_ = pick(draw, [*{x.dtype: None for x in leaves}, *COMPUTED])
+    return _expr(draw, leaves, type_, depth)
+
+
+def _expr(draw: st.DrawFn, leaves: Sequence[Expr], type_: DType, depth: int) -> Expr:
     if depth == 0 or draw(st.integers(0, 5)) == 0:
-        return draw(_leaf(leaves, type_))
+        return _leaf(draw, leaves, type_)
     if type_.flag & Kind.BOOL:
-        return draw(_bools(leaves, depth))
-    pick = draw(st.integers(0, 9))
-    if pick == 9:
-        return draw(_conversions(leaves, type_, depth))
-    if pick == 8:
-        condition = draw(scalar_exprs(leaves, dtype("bool"), depth - 1))
-        a = draw(scalar_exprs(leaves, type_, depth - 1))
-        return Select(condition, a, draw(scalar_exprs(leaves, type_, depth - 1)))
-    return draw((_floats if type_.flag & Kind.FLOAT else _integers)(leaves, type_, depth))
+        return _bools(draw, leaves, depth)
+    kind = draw(st.integers(0, 9))
+    if kind == 9:
+        return _conversions(draw, leaves, type_, depth)
+    if kind == 8:
+        condition = _expr(draw, leaves, dtype("bool"), depth - 1)
+        a = _expr(draw, leaves, type_, depth - 1)
+        return Select(condition, a, _expr(draw, leaves, type_, depth - 1))
+    return (_floats if type_.flag & Kind.FLOAT else _integers)(draw, leaves, type_, depth)
 
 
-def _leaf(leaves: Sequence[Expr], type_: DType) -> st.SearchStrategy[Expr]:
-    constants = scalar_values(type_).map(lambda v: const(v, type_))
+@functools.cache
+def _constants(type_: DType) -> st.SearchStrategy[Expr]:
+    return scalar_values(type_).map(lambda v: const(v, type_))
+
+
+def _leaf(draw: st.DrawFn, leaves: Sequence[Expr], type_: DType) -> Expr:
     same = [x for x in leaves if x.dtype is type_]
-    return st.one_of(st.sampled_from(same), constants) if same else constants
+    if same and draw(st.integers(0, 2)) < 2:
+        return pick(draw, same)
+    return draw(_constants(type_))
 
 
-@st.composite
 def _integers(draw: st.DrawFn, leaves: Sequence[Expr], type_: DType, depth: int) -> Expr:
-    a = draw(scalar_exprs(leaves, type_, depth - 1))
-    pick = draw(st.integers(0, 9))
-    if pick == 0:
+    a = _expr(draw, leaves, type_, depth - 1)
+    kind = draw(st.integers(0, 9))
+    if kind == 0:
         unary = (Neg, BitNot, *_COUNTS)
-        return draw(st.sampled_from(unary))(a)
-    b = draw(scalar_exprs(leaves, type_, depth - 1))
-    if pick <= 4:
-        return draw(st.sampled_from(_RINGS))(a, b)
-    if pick <= 6:
-        return draw(st.sampled_from(_BITWISE))(a, b)
-    if pick == 7:
-        return draw(st.sampled_from((Min, Max)))(a, b)
-    nonzero = BitOr(b, const(1, type_)) if pick == 8 else _unless_zero(b)
-    return draw(st.sampled_from(_DIVISIONS))(a, nonzero)
+        return pick(draw, unary)(a)
+    b = _expr(draw, leaves, type_, depth - 1)
+    if kind <= 4:
+        return pick(draw, _RINGS)(a, b)
+    if kind <= 6:
+        return pick(draw, _BITWISE)(a, b)
+    if kind == 7:
+        return pick(draw, (Min, Max))(a, b)
+    nonzero = BitOr(b, const(1, type_)) if kind == 8 else _unless_zero(b)
+    return pick(draw, _DIVISIONS)(a, nonzero)
 
 
 def _unless_zero(b: Expr) -> Expr:
     return Select(Eq(b, const(0, b.dtype)), const(1, b.dtype), b)
 
 
-@st.composite
 def _floats(draw: st.DrawFn, leaves: Sequence[Expr], type_: DType, depth: int) -> Expr:
-    a = draw(scalar_exprs(leaves, type_, depth - 1))
-    pick = draw(st.integers(0, 7))
-    if pick == 0:
-        return draw(st.sampled_from((Neg, *_EXACT_UNARY)))(a)
-    b = draw(scalar_exprs(leaves, type_, depth - 1))
-    if pick <= 5:
-        return draw(st.sampled_from((*_RINGS, Div)))(a, b)
+    a = _expr(draw, leaves, type_, depth - 1)
+    kind = draw(st.integers(0, 7))
+    if kind == 0:
+        return pick(draw, (Neg, *_EXACT_UNARY))(a)
+    b = _expr(draw, leaves, type_, depth - 1)
+    if kind <= 5:
+        return pick(draw, (*_RINGS, Div))(a, b)
     # Adding a zero makes either zero the positive one: which of them comes back is left open.
-    return Add(draw(st.sampled_from((Min, Max)))(a, b), const(0.0, type_))
+    return Add(pick(draw, (Min, Max))(a, b), const(0.0, type_))
 
 
-@st.composite
 def _bools(draw: st.DrawFn, leaves: Sequence[Expr], depth: int) -> Expr:
-    pick = draw(st.integers(0, 7))
-    if pick <= 4:
+    kind = draw(st.integers(0, 7))
+    if kind <= 4:
         numbers = [t for t in COMPUTED if t.flag & Kind.NUMBER]
-        type_ = draw(st.sampled_from(numbers))
-        a = draw(scalar_exprs(leaves, type_, depth - 1))
-        if pick == 4 and type_.flag & Kind.FLOAT:
-            return draw(st.sampled_from(_TESTS))(a)
-        b = draw(scalar_exprs(leaves, type_, depth - 1))
-        return draw(st.sampled_from((Lt, Le, Eq, Ne)))(a, b)
-    a = draw(scalar_exprs(leaves, dtype("bool"), depth - 1))
-    if pick == 5:
+        type_ = pick(draw, numbers)
+        a = _expr(draw, leaves, type_, depth - 1)
+        if kind == 4 and type_.flag & Kind.FLOAT:
+            return pick(draw, _TESTS)(a)
+        b = _expr(draw, leaves, type_, depth - 1)
+        return pick(draw, (Lt, Le, Eq, Ne))(a, b)
+    a = _expr(draw, leaves, dtype("bool"), depth - 1)
+    if kind == 5:
         return Not(a)
-    b = draw(scalar_exprs(leaves, dtype("bool"), depth - 1))
-    return draw(st.sampled_from((a & b, a | b, Eq(a, b), Ne(a, b))))
+    b = _expr(draw, leaves, dtype("bool"), depth - 1)
+    return pick(draw, (a & b, a | b, Eq(a, b), Ne(a, b)))
 
 
-@st.composite
 def _conversions(draw: st.DrawFn, leaves: Sequence[Expr], type_: DType, depth: int) -> Expr:
-    source = draw(st.sampled_from(COMPUTED))
-    a = draw(scalar_exprs(leaves, source, depth - 1))
+    source = pick(draw, COMPUTED)
+    a = _expr(draw, leaves, source, depth - 1)
     same_width = source.bits == type_.bits and not (source.flag | type_.flag) & Kind.BOOL
     if not same_width or draw(st.booleans()):
         return Cast(a, type_)

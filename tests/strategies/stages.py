@@ -45,7 +45,7 @@ SPATIAL, REDUCE, OPAQUE = IterKind.SPATIAL, IterKind.REDUCE, IterKind.OPAQUE
 
 def _shape(world: World, least: int, most: int) -> list[Expr]:
     rank = world.draw(st.integers(least, most))
-    return [world.draw(st.sampled_from(world.extents)) for _ in range(rank)]
+    return [world.pick(world.extents) for _ in range(rank)]
 
 
 def _at(axes: Sequence[Axis]) -> tuple[Expr, ...]:
@@ -98,7 +98,7 @@ def _combine(world: World, type_: DType) -> tuple[Callable[[Expr, Expr], Expr], 
     """A commutative and associative operation on the dtype, and its identity."""
     if type_.flag & Kind.BOOL:
         both = (lambda a, b: a & b, const(1, "bool"))
-        return world.draw(st.sampled_from(((lambda a, b: a | b, const(0, "bool")), both)))
+        return world.pick(((lambda a, b: a | b, const(0, "bool")), both))
     low, high = (
         (float("-inf"), float("inf")) if type_.is_float else (type_.min_value, type_.max_value)
     )
@@ -163,7 +163,7 @@ def argmax(world: World) -> None:
     Of equal values the first counts in whatever order they come: the reducer is commutative.
     """
     shape = _shape(world, 0, 1)
-    type_ = world.draw(st.sampled_from([dtype("float32"), dtype("int32"), dtype("int8")]))
+    type_ = world.pick([dtype("float32"), dtype("int32"), dtype("int8")])
     best, place = world.result(shape, type_), world.result(shape, dtype("int32"))
     least = float("-inf") if type_.is_float else type_.min_value
     bounds: list[int] = []
@@ -180,7 +180,7 @@ def argmax(world: World) -> None:
         greatest = Max(Load(best, at), value.expr)
         return seq(Store(place, at, keep), Store(best, at, greatest)), init
 
-    domain = [(e, SPATIAL) for e in shape] + [(world.draw(st.sampled_from(world.extents)), REDUCE)]
+    domain = [(e, SPATIAL) for e in shape] + [(world.pick(world.extents), REDUCE)]
     world.body.append(block_nest(world, "argmax", domain, body))
     world.written(best, bounds[0])
     world.written(place, 0)
@@ -189,7 +189,7 @@ def argmax(world: World) -> None:
 def scan(world: World) -> None:
     """Running sums along an axis, whose order counts."""
     shape = _shape(world, 1, 2)
-    type_ = world.draw(st.sampled_from([dtype("float32"), dtype("int32"), dtype("int64")]))
+    type_ = world.pick([dtype("float32"), dtype("int32"), dtype("int64")])
     out = world.result(shape, type_)
     bounds: list[int] = []
 
@@ -211,8 +211,8 @@ def scan(world: World) -> None:
 
 def imperfect(world: World) -> None:
     """A row at a time: an accumulator is set, filled by an inner loop, and stored."""
-    rows = world.draw(st.sampled_from(world.extents))
-    type_ = world.draw(st.sampled_from([dtype("float32"), dtype("int32"), dtype("uint8")]))
+    rows = world.pick(world.extents)
+    type_ = world.pick([dtype("float32"), dtype("int32"), dtype("uint8")])
     out = world.result([rows], type_)
     accumulator = Buffer(world.name("acc"), (), type_, scope="local")
     i, j = Var(world.name("i")), Var(world.name("j"))
@@ -244,7 +244,7 @@ def _update(world: World, out: Buffer, bounds: list[int], *, as_block: bool) -> 
         old = Load(out, _at(axes))
         if out.dtype.flag & Kind.BOOL:
             return Store(out, _at(axes), old & value.expr)
-        return Store(out, _at(axes), world.draw(st.sampled_from((Min, Max)))(old, value.expr))
+        return Store(out, _at(axes), world.pick((Min, Max))(old, value.expr))
 
     if not as_block:
         return _bare_loops(world, out.shape, store)
@@ -256,7 +256,7 @@ def update(world: World) -> None:
     """A change in place, now and then under a condition, or several times in a while loop."""
     if not world.outputs:
         return
-    tensor = world.draw(st.sampled_from(world.outputs))
+    tensor = world.pick(world.outputs)
     world.forget(tensor.buffer)
     bounds = [tensor.bound]
     how = world.draw(st.integers(0, 4))
@@ -287,9 +287,9 @@ def _repeated(world: World, change: Stmt) -> Stmt:
 
 def histogram(world: World) -> None:
     """Values added where the data say: several points may meet in one element, in order."""
-    bins = world.draw(st.sampled_from(world.extents))
-    extent = world.draw(st.sampled_from(world.extents))
-    type_ = world.draw(st.sampled_from([dtype("int32"), dtype("float32")]))
+    bins = world.pick(world.extents)
+    extent = world.pick(world.extents)
+    type_ = world.pick([dtype("int32"), dtype("float32")])
     out = world.result([bins], type_)
     fill = lambda axes: (Store(out, _at(axes), number(0, type_)), None)  # noqa: E731
     world.body.append(block_nest(world, "fill", [(bins, SPATIAL)], fill))
@@ -308,7 +308,7 @@ def histogram(world: World) -> None:
 def rows(world: World) -> None:
     """A block for each row, with a loop of its own inside and a buffer that lives in it."""
     extent, columns = _shape(world, 2, 2)
-    type_ = world.draw(st.sampled_from([dtype("float32"), dtype("int32")]))
+    type_ = world.pick([dtype("float32"), dtype("int32")])
     out = world.result([extent, columns], type_)
     i, row = Var(world.name("i")), Var(world.name("v"))
     line = Buffer(world.name("line"), (columns,), type_, scope="local")
@@ -327,8 +327,8 @@ def rows(world: World) -> None:
 
 def nested(world: World) -> None:
     """A block of tiles, each of which is a block of elements that knows the tile's iterator."""
-    tiles = world.draw(st.sampled_from(world.extents))
-    size = const(world.draw(st.sampled_from((2, 4, 3))))
+    tiles = world.pick(world.extents)
+    size = const(world.pick((2, 4, 3)))
     type_ = world.draw(buffer_dtypes)
     out = world.result([tiles * size], type_)
     outer, inner = Var(world.name("o")), Var(world.name("i"))
@@ -343,7 +343,7 @@ def nested(world: World) -> None:
 
 def branches(world: World) -> None:
     """A loop whose body binds a place, and reads a neighbour only where a condition allows it."""
-    extent = world.draw(st.sampled_from(world.extents))
+    extent = world.pick(world.extents)
     sources = [t for t in world.tensors if t.buffer.rank == 1 and t.buffer.shape[0] is extent]
     type_ = sources[0].buffer.dtype if sources else world.draw(buffer_dtypes)
     out = world.result([extent], type_)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
+from strategies.picking import pick
 from tensorsmith.ir import (
     Alloc,
     Buffer,
@@ -29,6 +30,7 @@ from tensorsmith.ir import (
     const,
 )
 
+T = TypeVar("T")
 LARGEST_EXTENT = 8
 """No extent of a program exceeds this, symbolic ones by the values that `arguments` gives them."""
 
@@ -86,9 +88,9 @@ class World:
         self.names[stem] = number = self.names.get(stem, -1) + 1
         return f"{stem}{number}"
 
-    def pick(self, *choices: object) -> object:
+    def pick(self, choices: Sequence[T]) -> T:
         """One of `choices`; shrinks towards the first."""
-        return self.draw(st.sampled_from(choices))
+        return pick(self.draw, choices)
 
     def chance(self, one_in: int) -> bool:
         """True now and then; shrinks to False."""
@@ -100,7 +102,7 @@ class World:
             buffer = Buffer(self.name("out"), shape, dtype)
             self.params.append(buffer)
         else:
-            scope = self.draw(st.sampled_from(("global", "local")))
+            scope = self.pick(("global", "local"))
             place = self.placement(shape) if self.chance(4) else {}
             buffer = Buffer(self.name("tmp"), shape, dtype, scope=scope, **place)
             self.body.append(Alloc(buffer))

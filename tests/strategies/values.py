@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -18,6 +19,7 @@ SPECIAL_FLOATS = (
 )  # fmt: skip
 
 
+@functools.cache
 def scalar_values(type_: DType) -> st.SearchStrategy[Value]:
     """Any value of the dtype: small ones, extremes, special floats, and the rest."""
     if type_.flag & Kind.BOOL:
