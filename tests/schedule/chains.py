@@ -12,8 +12,8 @@ EXTENTS = (1, 2, 3, 4, 5, 6, 8, 12)
 
 
 @st.composite
-def chains(draw: st.DrawFn, *, most: int = 4) -> TensorProgram:
-    """A program of up to `most` stages over int32 tensors; shapes may hold a symbolic dimension."""
+def chains(draw: st.DrawFn, *, least: int = 2, most: int = 4) -> TensorProgram:
+    """A program of `least` to `most` stages over int32 tensors; shapes may hold a symbolic dimension."""
     n = Var("n", low=1, high=9)
     extents: tuple[Expr | int, ...] = (*EXTENTS, n, n + 3) if draw(st.booleans()) else EXTENTS
     inputs = [
@@ -24,7 +24,7 @@ def chains(draw: st.DrawFn, *, most: int = 4) -> TensorProgram:
         inputs.append(te.placeholder((n,), "int32", "N"))
     tensors = list(inputs)
     read: set[te.Tensor] = set()
-    for k in range(draw(st.integers(1, most))):
+    for k in range(draw(st.integers(least, most))):
         stage = draw(st.sampled_from(STAGES))
         recent = tensors[-2:] if draw(st.booleans()) else tensors
         source = draw(st.sampled_from(recent))
