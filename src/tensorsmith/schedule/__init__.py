@@ -1,8 +1,9 @@
 """The schedule language: primitives on tensor programs, checked and recorded."""
 
+from tensorsmith.schedule.defaults import default, default_schedule
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.schedule.trace import Trace
 
-__all__ = ["BlockRef", "LoopRef", "Schedule", "ScheduleError", "Trace"]
+__all__ = ["BlockRef", "LoopRef", "Schedule", "ScheduleError", "Trace", "default", "default_schedule"]

@@ -65,34 +65,51 @@ class _Compaction:
     alloc: Alloc
 
     def run(self) -> TensorProgram:
-        path = self.path_to_uses()
-        if path is None:
-            return self.program
+        around = [s for s in self.around() if isinstance(s, For)]
+        inwards = [s for s in self.path_to_uses() if isinstance(s, For)]
         facts = Analyzer()
-        target: For | None = None
+        target = around[-1] if around else None  # where it is now
         region: Region | None = None
         try:
-            for s in path:
-                if isinstance(s, If):
-                    continue
-                assert isinstance(s, For)
+            for s in around:
                 facts.bind(s.var, s.start, s.extent)
-                accesses = [
-                    a for a in collect_accesses(s.body) if a.region.buffer is self.alloc.buffer
-                ]
+            if target is not None:
+                region = self.touched(self.accesses(target), facts)
+            for s in inwards:
+                facts.bind(s.var, s.start, s.extent)
+                accesses = self.accesses(s)
                 if not self.private(s, accesses, facts):
                     break
-                found = union_region([relaxed_region(a, facts) for a in accesses], facts)
-                region, target = found, s
+                region, target = self.touched(accesses, facts), s
         except ArithError:  # dead code
             return self.program
-        loops = [s for s in path if isinstance(s, For)]
         if target is None or region is None:
             return self.program
-        inner = loops[: loops.index(target) + 1]
-        return self.move(target, self.fixed_size(region, tuple(inner)))
+        loops = [*around, *inwards]
+        inside = tuple(loops[: loops.index(target) + 1])
+        return self.move(target, self.fixed_size(region, inside))
 
-    def path_to_uses(self) -> list[Stmt] | None:
+    def accesses(self, loop: For) -> list[Access]:
+        """The accesses of the buffer in the body of `loop`."""
+        body = without(loop.body, self.alloc)
+        return [a for a in collect_accesses(body) if a.region.buffer is self.alloc.buffer]
+
+    def touched(self, accesses: list[Access], facts: Analyzer) -> Region | None:
+        """The box that the accesses touch together; None if there are none."""
+        if not accesses:
+            return None
+        return union_region([relaxed_region(a, facts) for a in accesses], facts)
+
+    def around(self) -> list[Stmt]:
+        """The statements around the allocation, outermost first."""
+        path: list[Stmt] = []
+        here: Stmt | None = self.program.body
+        while here is not None and here is not self.alloc:
+            path.append(here)
+            here = next((c for c in children(here) if _holds(c, self.alloc)), None)
+        return path
+
+    def path_to_uses(self) -> list[Stmt]:
         """The loops and conditions between the allocation and all uses, outermost first."""
         scope = next(
             s
@@ -167,18 +184,28 @@ class _Compaction:
 
         cache: dict[Expr, Expr] = {}
         body = map_exprs(loop.body, lambda e: transform(e, loads, cache))
-        body = transform_stmt(body, stores)
+        body = transform_stmt(without(body, self.alloc), stores)
         inner = replace(loop, body=seq(Alloc(new, span=self.alloc.span), body))
 
         def put(s: Stmt) -> Stmt:
             if s is loop:
                 return inner
-            if s is self.alloc:
-                return Seq(())
             changed = with_children(s, tuple(put(c) for c in children(s)))
             return seq(*changed.stmts) if isinstance(changed, Seq) else changed
 
-        return replace(self.program, body=put(self.program.body))
+        return replace(self.program, body=without(put(self.program.body), self.alloc))
+
+
+def without(s: Stmt, alloc: Alloc) -> Stmt:
+    """`s` without this allocation."""
+    if s is alloc:
+        return Seq(())
+    changed = with_children(s, tuple(without(c, alloc) for c in children(s)))
+    return seq(*changed.stmts) if isinstance(changed, Seq) and changed is not s else changed
+
+
+def _holds(s: Stmt, alloc: Alloc) -> bool:
+    return any(x is alloc for x in statements(s))
 
 
 def uses(s: Stmt, buffer: Buffer) -> bool:

@@ -1,0 +1,156 @@
+"""What a block computes, as far as the rules for default schedules ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorsmith.ir import (
+    Add,
+    Block,
+    Buffer,
+    Call,
+    Const,
+    Div,
+    Expr,
+    IterKind,
+    Load,
+    Mul,
+    Store,
+    Var,
+    free_vars,
+    postorder,
+)
+from tensorsmith.ir.rewrite import statements
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """A sum of products of two tensors: ``C[m.., n..] += A[m.., k..] * B[k.., n..]``.
+
+    Each tuple has the places of block iterators: `m` stand in A and C alone, `n` in B and C alone,
+    `batch` in all three, `k` are reduced.
+    """
+
+    output: Buffer
+    left: Load
+    right: Load
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    batch: tuple[int, ...]
+    k: tuple[int, ...]
+
+
+def contraction(block: Block) -> Contraction | None:
+    """The contraction that a block is, if it is one."""
+    body = block.body
+    if not isinstance(body, Store) or not isinstance(body.value, Add) or block.init is None:
+        return None
+    old, product = body.value.args
+    if not (isinstance(old, Load) and old.buffer is body.buffer and old.indices == body.indices):
+        return None
+    if not isinstance(product, Mul):
+        return None
+    left, right = product.args
+    if not isinstance(left, Load) or not isinstance(right, Load) or left.buffer is right.buffer:
+        return None
+    return _roles(block, body, left, right)
+
+
+def _roles(block: Block, body: Store, left: Load, right: Load) -> Contraction | None:
+    """What part each iterator plays; None unless every subscript is one iterator, or fixed."""
+    if not all(_plain(i) for i in (*body.indices, *left.indices, *right.indices)):
+        return None
+    uses = [set(free_vars(*indices)) for indices in (body.indices, left.indices, right.indices)]
+    places: dict[str, list[int]] = {"m": [], "n": [], "batch": [], "k": []}
+    for at, it in enumerate(block.iters):
+        in_c, in_a, in_b = (it.var in u for u in uses)
+        if it.kind is IterKind.REDUCE and in_a and in_b and not in_c:
+            places["k"].append(at)
+        elif it.kind is IterKind.SPATIAL and in_c and in_a != in_b:
+            places["m" if in_a else "n"].append(at)
+        elif it.kind is IterKind.SPATIAL and in_c and in_a and in_b:
+            places["batch"].append(at)
+        else:
+            return None
+    if not places["k"]:
+        return None
+    roles = {name: tuple(found) for name, found in places.items()}
+    return Contraction(body.buffer, left, right, **roles)
+
+
+def _plain(index: Expr) -> bool:
+    return isinstance(index, (Var, Const))
+
+
+def is_reduction(block: Block) -> bool:
+    """Whether the block reduces over an iterator."""
+    return any(it.kind is IterKind.REDUCE for it in block.iters)
+
+
+def work(block: Block) -> float:
+    """What one point of the block costs, in the time of an addition; transcendental functions count
+    as the dozen operations that they take."""
+    total = 1.0
+    for s in statements(block.body):
+        if not isinstance(s, Store):
+            continue
+        for e in postorder(s.value, *s.indices):
+            if isinstance(e, Call):
+                total += 12.0
+            elif isinstance(e, Div):
+                total += 4.0
+            elif e.args and not isinstance(e, Load):
+                total += 1.0
+    return total
+
+
+def points(block: Block) -> float:
+    """How many points the block has; symbolic extents count as 256."""
+    total = 1.0
+    for it in block.iters:
+        total *= float(it.extent.value) if isinstance(it.extent, Const) else SYMBOLIC_EXTENT
+    return total
+
+
+def other_axis(block: Block, fastest: Var) -> Var | None:
+    """An iterator, not `fastest`, that moves along the last dimension of something the block loads:
+    then the block transposes."""
+    for s in statements(block.body):
+        if not isinstance(s, Store):
+            continue
+        for e in postorder(s.value):
+            if not isinstance(e, Load) or not e.indices:
+                continue
+            last = e.indices[-1]
+            if isinstance(last, Var) and last is not fastest and fastest in free_vars(*e.indices):
+                return last
+    return None
+
+
+SYMBOLIC_EXTENT = 256.0
+"""What an extent that is not known is taken to be, where a number is needed."""
+
+
+def fastest_axis(block: Block) -> Var | None:
+    """The iterator that moves along the last dimension of the most accesses: the one to vectorise.
+
+    The written element counts most, unless it is the accumulator of a reduction, which stays in
+    registers. None if no iterator stands alone in a last subscript.
+    """
+    votes: dict[Var, int] = {}
+    inner = {it.var for it in block.iters}
+    reduces = is_reduction(block)
+    for s in statements(block.body):
+        if not isinstance(s, Store):
+            continue
+        loads = [e for e in postorder(s.value) if isinstance(e, Load)]
+        accesses = [] if reduces else [(s.indices, 3)]
+        accesses += [(e.indices, 2) for e in loads if not reduces or e.buffer is not s.buffer]
+        for indices, weight in accesses:
+            moving = [v for v in free_vars(*indices[-1:]) if v in inner]
+            if len(moving) == 1:
+                votes[moving[0]] = votes.get(moving[0], 0) + weight
+    if not votes:
+        return None
+    order = [it.var for it in block.iters]
+    return max(votes, key=lambda v: (votes[v], order.index(v)))

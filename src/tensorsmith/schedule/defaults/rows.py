@@ -1,0 +1,318 @@
+"""Elementwise, injective and row-wise programs: fused by rows, vectorised, on threads.
+
+Blocks that share their outer axes are computed row by row, so that what one makes is still in cache when
+the next one reads it; cheap ones are inlined. In each row the fastest axis becomes vectors; a reduction
+along it becomes one partial result a lane.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from tensorsmith.ir import (
+    Block,
+    Const,
+    For,
+    IterKind,
+    Load,
+    LoopKind,
+    Seq,
+    Store,
+    Var,
+    free_vars,
+    postorder,
+)
+from tensorsmith.ir.rewrite import statements
+from tensorsmith.schedule.defaults.analysis import (
+    fastest_axis,
+    is_reduction,
+    other_axis,
+    points,
+    work,
+)
+from tensorsmith.schedule.errors import ScheduleError
+from tensorsmith.schedule.refs import BlockRef, LoopRef
+from tensorsmith.schedule.schedule import Schedule
+from tensorsmith.schedule.tree import blocks_in, find_block, find_loop
+from tensorsmith.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+INLINE_WORK = 8.0
+"""A block whose points cost at most so much is computed again where it is used."""
+PARALLEL_WORK = 60_000.0
+"""Additions' time of work below which threads do not pay: a fork and join costs microseconds."""
+VECTORS = 4
+"""Vectors that the fastest loop computes at a time, so that latencies overlap."""
+COLUMN_VECTORS = 16
+"""Vectors of accumulators of a reduction across the fastest axis: half of the registers, and whole
+lines of memory in every row."""
+
+
+def schedule_rows(s: Schedule, target: Target, done: set[str]) -> None:
+    """Schedule every nest of the program that holds no block of `done`."""
+    _inline(s, done)
+    _gather(s, done)
+    for block in _blocks(s):
+        if block.name not in done:
+            _vectorise(s, s.get_block(block.name), target)
+    for nest in _nests(s):
+        if done.isdisjoint(b.name for b in blocks_in(nest)):
+            _parallelise(s, nest, target)
+
+
+def _blocks(s: Schedule) -> list[Block]:
+    return blocks_in(s.program.body)
+
+
+def _nests(s: Schedule) -> list[For]:
+    """The outermost loops of the program, in order."""
+    body = s.program.body
+    parts = body.stmts if isinstance(body, Seq) else (body,)
+    return [p for p in parts if isinstance(p, For)]
+
+
+def _inline(s: Schedule, done: set[str]) -> None:
+    """Compute cheap elementwise blocks again where they are used."""
+    for block in _blocks(s):
+        if block.name in done or is_reduction(block) or work(block) > INLINE_WORK:
+            continue
+        ref = s.get_block(block.name)
+        attempt(s, functools.partial(s.compute_inline, ref))
+
+
+def _gather(s: Schedule, done: set[str]) -> None:
+    """Compute each block in the outer loop of the one that uses it, where that is possible."""
+    for block in reversed(_blocks(s)[:-1]):
+        if block.name in done:
+            continue
+        ref = s.get_block(block.name)
+        users = s.get_consumers(ref)
+        if not users or any(u.name in done for u in users):
+            continue
+        loops = [s.get_loops(u) for u in users]
+        shared = _common_loops(loops)
+        row = _row_loop(block, shared)
+        if row is None:
+            continue
+        attempt(s, functools.partial(s.compute_at, ref, row))
+
+
+def _common_loops(loops: list[list[LoopRef]]) -> list[LoopRef]:
+    shared: list[LoopRef] = []
+    for level in zip(*loops, strict=False):
+        if any(x.var is not level[0].var for x in level):
+            break
+        shared.append(level[0])
+    return shared
+
+
+def _row_loop(block: Block, shared: list[LoopRef]) -> LoopRef | None:
+    """The innermost of the shared loops that leaves the block an axis of its own to run along: as
+    many as the block has spatial iterators, less one unless it reduces."""
+    spatial = sum(it.kind is IterKind.SPATIAL for it in block.iters)
+    depth = min(spatial if is_reduction(block) else spatial - 1, len(shared))
+    if depth < 1:
+        return None
+    return shared[depth - 1]
+
+
+def _parallelise(s: Schedule, nest: For, target: Target) -> None:
+    """Run the outer loop on threads if there is work for them."""
+    total = sum(points(b) * work(b) for b in blocks_in(nest))
+    if target.cores == 1 or total < PARALLEL_WORK:
+        return
+    attempt(s, lambda: s.parallel(s.get_loops(s.get_block(blocks_in(nest)[0].name))[0]))
+
+
+def _vectorise(s: Schedule, ref: BlockRef, target: Target) -> None:
+    """Make the fastest axis of a block vectors."""
+    block = find_block(s.program, ref.name).node
+    assert isinstance(block, Block)
+    axis = fastest_axis(block)
+    if axis is None:
+        return
+    loop = _loop_of(s, ref, axis)
+    if loop is None:
+        return
+    node = find_loop(s.program, loop.var).node
+    assert isinstance(node, For)
+    if node.kind is not LoopKind.SERIAL:
+        return
+    kind = next(it.kind for it in block.iters if it.var is axis)
+    lanes = target.lanes(_element_bytes(block))
+    if kind is IterKind.SPATIAL:
+        attempt(s, lambda: _vectorise_spatial(s, ref, loop, node, lanes))
+    elif kind is IterKind.REDUCE:
+        attempt(s, lambda: _vectorise_reduction(s, ref, loop, node, lanes))
+
+
+def attempt(s: Schedule, action: Callable[[], object]) -> bool:
+    """Do all of `action`, or nothing of it where a primitive is not legal."""
+    module, length = s.module, len(s.trace.instructions)
+    try:
+        action()
+    except ScheduleError:
+        s.module = module
+        del s.trace.instructions[length:]
+        return False
+    return True
+
+
+def _element_bytes(block: Block) -> int:
+    sizes = [x.buffer.dtype.bytes for x in statements(block.body) if isinstance(x, Store)]
+    return max(min(sizes, default=4), 1)
+
+
+def _loop_of(s: Schedule, ref: BlockRef, axis: Var) -> LoopRef | None:
+    """The loop whose variable is the last part of the iterator's binding."""
+    block = find_block(s.program, ref.name).node
+    assert isinstance(block, Block)
+    binding = next(it.binding for it in block.iters if it.var is axis)
+    used = set(free_vars(binding))
+    inner = [x for x in s.get_loops(ref) if x.var in used]
+    return inner[-1] if inner else None
+
+
+def _vectorise_spatial(s: Schedule, ref: BlockRef, loop: LoopRef, node: For, lanes: int) -> None:
+    block = find_block(s.program, ref.name).node
+    assert isinstance(block, Block)
+    if is_reduction(block):
+        _vectorise_columns(s, ref, loop, node, lanes)
+        return
+    axis = next(it.var for it in block.iters if loop.var in free_vars(it.binding))
+    across = other_axis(block, axis)
+    if across is not None and _transpose(s, ref, loop, across, lanes):
+        return
+    width = _width(node, lanes * VECTORS, lanes)
+    if width < 2:
+        return
+    _move_inside(s, s.get_loops(ref), loop)
+    s.vectorize(_inner(s, loop, node, width))
+
+
+def _width(node: For, width: int, lanes: int) -> int:
+    """Elements to compute at a time: `width`, less where the loop is short or would not divide."""
+    if not isinstance(node.extent, Const):
+        return width
+    extent = int(node.extent.value)
+    while width > lanes and (extent < width or extent % width):
+        width //= 2
+    return min(width, extent)
+
+
+def _inner(s: Schedule, loop: LoopRef, node: For, width: int) -> LoopRef:
+    """The inner part of `loop`, `width` iterations long."""
+    if isinstance(node.extent, Const) and int(node.extent.value) == width:
+        return loop
+    return s.split(loop, [None, width])[1]
+
+
+def _move_inside(s: Schedule, loops: list[LoopRef], loop: LoopRef) -> None:
+    at = next(k for k, x in enumerate(loops) if x.var is loop.var)
+    if at + 1 < len(loops):
+        s.reorder(*loops[at + 1 :], loop)
+
+
+def _transpose(s: Schedule, ref: BlockRef, loop: LoopRef, across: Var, lanes: int) -> bool:
+    """Go through square tiles: each is read row by row into a small buffer, and written from it."""
+    other = _loop_of(s, ref, across)
+    loops = s.get_loops(ref)
+    if other is None or other.var is loop.var or len(loops) < 2:
+        return False
+    nodes = [find_loop(s.program, x.var).node for x in (other, loop)]
+    if any(not isinstance(n, For) or n.kind is not LoopKind.SERIAL for n in nodes):
+        return False
+    block = find_block(s.program, ref.name).node
+    assert isinstance(block, Block)
+    source = next(
+        e.buffer
+        for x in statements(block.body)
+        if isinstance(x, Store)
+        for e in postorder(x.value)
+        if isinstance(e, Load) and e.indices and e.indices[-1] is across
+    )
+    rows, r = s.split(other, [None, lanes])
+    columns, c = s.split(loop, [None, lanes])
+    s.reorder(rows, columns, r, c)
+    tile = s.cache_read(ref, source.name, "local")
+    s.compute_at(tile, columns)
+    *_, outer, inner = s.get_loops(tile)
+    s.unroll(outer)
+    s.vectorize(inner)
+    s.unroll(r)
+    s.vectorize(c)
+    return True
+
+
+def _vectorise_columns(s: Schedule, ref: BlockRef, loop: LoopRef, node: For, lanes: int) -> None:
+    """A reduction across the fastest axis: a strip of accumulators stays in registers."""
+    width = _width(node, lanes * COLUMN_VECTORS, lanes)
+    if width < 2:
+        return
+    copy = s.cache_write(ref, 0, "local")
+    loops = s.get_loops(ref)
+    reduced = [x for x in loops if _is_reduced(s, ref, x)]
+    if not reduced:
+        return
+    split = s.split(loop, [None, width])
+    s.reorder(split[0], *reduced, split[1])
+    s.reverse_compute_at(copy, split[0])
+    s.vectorize(split[1])
+    first = s.decompose_reduction(ref, reduced[0])
+    s.vectorize(s.get_loops(first)[-1])
+    s.vectorize(s.get_loops(copy)[-1])
+
+
+def _is_reduced(s: Schedule, ref: BlockRef, loop: LoopRef) -> bool:
+    block = find_block(s.program, ref.name).node
+    assert isinstance(block, Block)
+    return any(
+        it.kind is IterKind.REDUCE and loop.var in free_vars(it.binding) for it in block.iters
+    )
+
+
+def _vectorise_reduction(s: Schedule, ref: BlockRef, loop: LoopRef, node: For, lanes: int) -> None:
+    """A reduction along the fastest axis: one partial result a lane, combined at the end."""
+    width = lanes * VECTORS
+    if isinstance(node.extent, Const):
+        while width > lanes and int(node.extent.value) % width:
+            width //= 2
+        if int(node.extent.value) < 2 * width:
+            return
+    _, inner = s.split(loop, [None, width])
+    rank = _output_rank(s, ref)  # the lanes come last, so that they lie side by side
+    _lanes_inside(s, s.rfactor(inner, rank))
+    if width > lanes:
+        again = _loop_of_reduction(s, ref)
+        if again is not None:
+            _, lane = s.split(again, [None, lanes])
+            _lanes_inside(s, s.rfactor(lane, rank))
+
+
+def _output_rank(s: Schedule, ref: BlockRef) -> int:
+    block = find_block(s.program, ref.name).node
+    return next(x.buffer.rank for x in statements(block) if isinstance(x, Store))
+
+
+def _loop_of_reduction(s: Schedule, ref: BlockRef) -> LoopRef | None:
+    loops = [x for x in s.get_loops(ref) if _is_reduced(s, ref, x)]
+    return loops[-1] if loops else None
+
+
+def _lanes_inside(s: Schedule, partial: BlockRef) -> None:
+    """Keep the partial results of a factored reduction in the lanes of registers."""
+    block = find_block(s.program, partial.name).node
+    assert isinstance(block, Block)
+    loops = s.get_loops(partial)
+    reduced = [x for x in loops if _is_reduced(s, partial, x)]
+    factored = [it.var for it in block.iters if it.kind is IterKind.SPATIAL][-1]
+    lane = _loop_of(s, partial, factored)
+    if lane is None or not reduced:
+        return
+    s.reorder(*reduced, lane)
+    s.vectorize(lane)
+    first = s.decompose_reduction(partial, reduced[0])
+    s.vectorize(s.get_loops(first)[-1])

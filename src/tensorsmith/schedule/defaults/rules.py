@@ -1,0 +1,42 @@
+"""The rules for default schedules, and the order in which they are tried."""
+
+from __future__ import annotations
+
+from tensorsmith.ir import Block, TensorProgram
+from tensorsmith.schedule.defaults.analysis import contraction
+from tensorsmith.schedule.defaults.contraction import schedule_contraction
+from tensorsmith.schedule.defaults.rows import schedule_rows
+from tensorsmith.schedule.schedule import Schedule
+from tensorsmith.schedule.tree import blocks_in
+from tensorsmith.target import Target
+
+
+def default(program: TensorProgram, target: Target | str = "host") -> TensorProgram:
+    """A fast schedule of `program` for `target`, found without search.
+
+    >>> from tensorsmith import te
+    >>> from tensorsmith.schedule import default
+    >>> A = te.placeholder((1024,), name="A")
+    >>> B = te.compute((1024,), lambda i: A[i] * 2.0, "B")
+    >>> print(default(te.program([A], B, "double"), "x86-64-v3").body)
+    for i_0 in range(16):
+        for i_1 in T.vectorized(64):
+            with T.block("B"):
+                vi = T.spatial(1024, i_0 * 64 + i_1)
+                B[vi] = A[vi] * 2.0
+    """
+    return default_schedule(program, target).program
+
+
+def default_schedule(program: TensorProgram, target: Target | str = "host") -> Schedule:
+    """The schedule that `default` applies; its trace says what was decided."""
+    if isinstance(target, str):
+        target = Target.named(target)
+    s = Schedule(program)
+    contractions = [
+        b for b in blocks_in(s.program.body) if isinstance(b, Block) and contraction(b) is not None
+    ]
+    for block in contractions:
+        schedule_contraction(s, s.get_block(block.name), target)
+    schedule_rows(s, target, {b.name for b in contractions})
+    return s
