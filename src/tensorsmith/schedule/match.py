@@ -146,7 +146,7 @@ class _Matcher:
         self.free = {*description.dims, *(p for p in description.params if isinstance(p, Var))}
 
     def attempt(self, *pairs: tuple[Expr, Expr]) -> NoMatchError | None:
-        """Match all pairs. If they do not match nothing has changed, and the error is given back."""
+        """Match all pairs. If they do not, nothing has changed, and the error is given back."""
         saved = dict(self.values), dict(self.views)
         try:
             for a, b in pairs:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensorsmith.schedule import blockize as blocks
+from tensorsmith.schedule import decompose_padding as unpadding
 from tensorsmith.schedule import padding as paddings
+from tensorsmith.schedule import rolling
 from tensorsmith.schedule import tensorize as tensorizing
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.intrinsic import get_intrinsic
+from tensorsmith.schedule.layout import BufferSpec
 from tensorsmith.schedule.primitive import Scheduled, primitive
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 
@@ -72,6 +75,97 @@ class TensorPrimitives(Scheduled):
         self._update(program)
         where = block.program
         return [BlockRef(where, n) for n in pads], [BlockRef(where, n) for n in backs]
+
+    @primitive
+    def decompose_padding(self, block: BlockRef, loop: LoopRef) -> BlockRef:
+        """Split a block that pads: fill all with the padding, then store the values inside.
+
+        The block must store ``select(inside, value, padding)``. In front of `loop` a new block,
+        which is given back, stores the padding at all points; the block itself then runs over the
+        points inside alone, as far as the condition bounds iterators that are loops of their own.
+
+        Not legal if the block does not say so, or loads anything for its padding or condition; if
+        it reads what it writes; if an iterator is not spatial; or if the loop does not hold the
+        block alone.
+
+        >>> from tensorsmith import script as T
+        >>> from tensorsmith import te
+        >>> from tensorsmith.schedule import Schedule
+        >>> A = te.placeholder((8,), name="A")
+        >>> B = te.compute(
+        ...     (10,), lambda i: T.select((i >= 1) & (i < 9), A[i - 1], 0.0), "B"
+        ... )
+        >>> s = Schedule(te.program([A], B, "pad"))
+        >>> block = s.get_block("B")
+        >>> (i,) = s.get_loops(block)
+        >>> print(s.program.body)
+        for i in range(10):
+            with T.block("B"):
+                vi = T.remap("S", i)
+                B[vi] = T.select(1 <= vi and vi < 9, A[vi - 1], 0.0)
+        >>> s.decompose_padding(block, i)
+        block 'B_pad'
+        >>> print(s.program.body)
+        for i_pad in range(10):
+            with T.block("B_pad"):
+                vi = T.remap("S", i_pad)
+                B[vi] = 0.0
+        for i in range(8):
+            with T.block("B"):
+                vi = T.spatial(8, i + 1, start=1)
+                B[vi] = A[vi - 1]
+        """
+        program, fill = unpadding.decompose_padding(self._of(block), block.name, loop.var)
+        self._update(program)
+        return BlockRef(block.program, fill)
+
+    @primitive
+    def rolling_buffer(self, block: BlockRef, buffer: BufferSpec = (0, "write")) -> None:
+        """Keep of a buffer only the window that a loop slides over it, and compute what is new.
+
+        buffer: one that the block writes. In the innermost loop around that slides a window over
+        it, the buffer becomes circular, as long as the window; the block computes all of the
+        window in the first iteration, and in others only the elements that come in.
+
+        Not legal for a parameter, or for a buffer with strides or a layout, or passed to a call; if
+        no loop around slides a window, as `compute_at` leaves it, or windows do not overlap; if the
+        loop is not serial, or more than loops and sequences stand between; if the block has a
+        predicate, or computes elements otherwise in other iterations; if the buffer is used outside
+        of the loop, written by others, or read before the block or outside of the window; or if the
+        loop writes what the block reads.
+
+        >>> from tensorsmith import te
+        >>> from tensorsmith.schedule import Schedule
+        >>> A = te.placeholder((18,), name="A")
+        >>> B = te.compute((18,), lambda i: A[i] + 1.0, "B")
+        >>> C = te.compute((16,), lambda i: B[i] + B[i + 1] + B[i + 2], "C")
+        >>> s = Schedule(te.program([A], C, "blur"))
+        >>> (i,) = s.get_loops(s.get_block("C"))
+        >>> s.compute_at(s.get_block("B"), i)
+        >>> print(s.program.body)
+        B = T.alloc((18,), "float32")
+        for i in range(16):
+            for ax0 in range(3):
+                with T.block("B"):
+                    vi, vi_1 = T.remap("OS", i, ax0)
+                    B[vi + vi_1] = A[vi + vi_1] + 1.0
+            with T.block("C"):
+                vi = T.remap("S", i)
+                C[vi] = B[vi] + B[vi + 1] + B[vi + 2]
+        >>> s.rolling_buffer(s.get_block("B"))
+        >>> print(s.program.body)
+        B = T.alloc((3,), "float32")
+        for i in range(16):
+            for ax0 in range(3):
+                with T.block("B"):
+                    vi, vi_1 = T.remap("OS", i, ax0)
+                    if vi == 0 or 2 <= vi_1:
+                        B[(vi + vi_1) % 3] = A[vi + vi_1] + 1.0
+            with T.block("C"):
+                vi = T.remap("S", i)
+                C[vi] = B[vi % 3] + B[(vi + 1) % 3] + B[(vi + 2) % 3]
+        """
+        self._update(rolling.rolling_buffer(self._of(block), block.name, buffer))
 
     @primitive
     def blockize(self, target: LoopRef | Sequence[BlockRef]) -> BlockRef:
