@@ -34,7 +34,7 @@ ERROR_BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "acosh": (0.51, 1.5),
     "atanh": (0.51, 1.2),
     "erf": (1.7, 1.2),
-    "sigmoid": (2.5, 2.5),
+    "sigmoid": (2.2, 2.0),
     "pow": (0.51, 1.5),
 }
 """The bounds in f32 and f64."""

@@ -122,6 +122,10 @@ def exp_in_range(m: Emitter, x: Value, factor: int = 0) -> Value:
 
 
 def sigmoid(m: Emitter, x: Value) -> Value:
-    """1 / (1 + exp(-x)) = e / (1 + e) of e = exp(x); the form in which e <= 1."""
+    """1 / (1 + exp(-x)): with e = exp(-|x|) and q = e / (1 + e), 1 - q, or e - e q below 0.
+
+    The latter is q, with less rounding errors: they are only in the small term.
+    """
     e = exp_of_negative(m, -m.abs(x))
-    return m.select(m.sign_bit(x), e, 1.0) / (e + 1.0)
+    part = m.select(m.sign_bit(x), e, 1.0)
+    return m.multiply_add(-part, e / (e + 1.0), part)
