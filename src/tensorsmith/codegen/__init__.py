@@ -1,5 +1,5 @@
 """Code generation: lowering to flat loops, LLVM for CPUs, and building what can be called."""
 
-from tensorsmith.codegen.compilation import build
+from tensorsmith.codegen.compilation import build, object_code
 
-__all__ = ["build"]
+__all__ = ["build", "object_code"]

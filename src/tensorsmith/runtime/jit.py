@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import llvmlite
 import llvmlite.binding as llvm
+
+from tensorsmith.runtime.object_cache import key_of, object_cache
 
 _lock: Final = threading.RLock()
 _linkers: list[Any] = []
@@ -15,17 +19,30 @@ _loaded: list[Any] = []
 _counter: Final = iter(range(1, 1 << 62))
 
 
+@functools.cache
+def llvm_version() -> str:
+    """The versions of LLVM and of its binding."""
+    numbers = ".".join(map(str, llvm.llvm_version_info))
+    return f"LLVM {numbers}, llvmlite {llvmlite.__version__}"
+
+
+@functools.cache
+def _host() -> tuple[str, str, str]:
+    """This machine's triple, processor and features."""
+    return (
+        llvm.get_process_triple(),
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+    )
+
+
 def _host_machine() -> Any:  # llvmlite has no types
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
-    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=2,
-        reloc="pic",
-        codemodel="small",
-        jit=True,
+    triple, cpu, features = _host()
+    return llvm.Target.from_triple(triple).create_target_machine(
+        cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", jit=True
     )
 
 
@@ -62,9 +79,16 @@ def link_object(
 def link_ir(
     ir: str, names: Iterable[str], imports: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """As `link_object`, for LLVM IR of the runtime's own."""
+    """As `link_object`, for LLVM IR of the runtime's own, whose code is kept in the cache."""
+    cache = object_cache()
+    key = key_of(["runtime", ir, *_host(), llvm_version()])
+    entry = cache.get(key) if cache else None
+    if entry:
+        return link_object(entry.code, names, imports)
     with _lock:
-        machine = _host_machine()
         module = llvm.parse_assembly(ir)
         module.verify()
-        return link_object(machine.emit_object(module), names, imports)
+        code = bytes(_host_machine().emit_object(module))
+    if cache:
+        cache.put(key, {"kind": "runtime", "compiler": llvm_version()}, code)
+    return link_object(code, names, imports)

@@ -8,7 +8,7 @@ dimensions, and calls the body. It gives 0, or the code of what was wrong (`Modu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tensorsmith.arith import simplify
 from tensorsmith.codegen.llvm.function import Function
@@ -16,12 +16,31 @@ from tensorsmith.codegen.llvm.types import register_type
 from tensorsmith.errors import CodegenError
 from tensorsmith.ir import Buffer, Const, Expr, TensorProgram, Var, equal, free_vars
 from tensorsmith.ir.dtype import DType, Kind
+from tensorsmith.target import Target
 
 if TYPE_CHECKING:
     from tensorsmith.codegen.llvm.module import ModuleText
 
-DL_DATA, DL_DEVICE, DL_NDIM, DL_DTYPE, DL_SHAPE, DL_STRIDES, DL_OFFSET = 0, 8, 16, 20, 24, 32, 40
-"""Byte offsets of the fields of DLTensor (DLPack 1.0) where pointers have 64 bits."""
+
+class TensorFields(NamedTuple):
+    """Byte offsets of the fields of DLTensor (DLPack 1.0), whose shape and strides are arrays of 64
+    bits on every machine."""
+
+    data: int
+    device: int
+    ndim: int
+    dtype: int
+    shape: int
+    strides: int
+    byte_offset: int
+
+
+def tensor_fields(target: Target) -> TensorFields:
+    """Where C puts the fields on this machine. On i686, 64 bits are aligned to 4 bytes."""
+    if target.index_bits == 64:
+        return TensorFields(0, 8, 16, 20, 24, 32, 40)
+    return TensorFields(0, 4, 12, 16, 20, 24, 28 if target.arch == "i686" else 32)
+
 
 DL_CPU: Final = 1
 _DL_CODES: Final = {Kind.INT: 0, Kind.INDEX: 0, Kind.UINT: 1, Kind.FLOAT: 2, Kind.BOOL: 6}
@@ -52,6 +71,7 @@ class Entry:
         self.module = module
         self.program = program
         self.function = Function(module, program.name)
+        self.fields = tensor_fields(module.target)
         self.pending: list[tuple[Expr, Expr, str]] = []
         """What must be equal once all dimensions are known, and the message if it is not."""
 
@@ -110,26 +130,26 @@ class Entry:
 
     def check_type(self, tensor: str, p: Buffer) -> None:
         code, bits = dlpack_type(p.dtype)
-        device = self.field(tensor, DL_DEVICE, "i32")
+        device = self.field(tensor, self.fields.device, "i32")
         self.fail_unless(
             f"icmp eq i32 {device}, {DL_CPU}",
             f"{p.name!r} does not lie in main memory",
             is_type=True,
         )
-        both = self.field(tensor, DL_DTYPE, "i32")
+        both = self.field(tensor, self.fields.dtype, "i32")
         wanted = code | bits << 8 | p.dtype.lanes << 16
         self.fail_unless(
             f"icmp eq i32 {both}, {wanted}", f"{p.name!r} must be {p.dtype}", is_type=True
         )
-        rank = self.field(tensor, DL_NDIM, "i32")
+        rank = self.field(tensor, self.fields.ndim, "i32")
         self.fail_unless(f"icmp eq i32 {rank}, {p.rank}", f"{p.name!r} must have rank {p.rank}")
 
     def check_shape(self, tensor: str, p: Buffer) -> None:
-        shape = self.field(tensor, DL_SHAPE, "ptr")
+        shape = self.field(tensor, self.fields.shape, "ptr")
         got = [self.element(shape, axis) for axis in range(p.rank)]
         for axis, extent in enumerate(p.shape):
             self.match(extent, got[axis], f"axis {axis} of {p.name!r} must have extent {extent!r}")
-        strides = self.field(tensor, DL_STRIDES, "ptr")
+        strides = self.field(tensor, self.fields.strides, "ptr")
         body = self.function.text
         given, after = body.name("given"), body.name("after")
         missing = body.value(f"icmp eq ptr {strides}, null")
@@ -218,8 +238,8 @@ class Entry:
     def data(self, tensor: str, p: Buffer) -> str:
         """The address of the first element."""
         body = self.function.text
-        start = self.field(tensor, DL_DATA, "ptr")
-        offset = self.field(tensor, DL_OFFSET, "i64")
+        start = self.field(tensor, self.fields.data, "ptr")
+        offset = self.field(tensor, self.fields.byte_offset, "i64")
         pointer = body.value(f"getelementptr i8, ptr {start}, i64 {offset}")
         if p.align > 1:
             address = body.value(f"ptrtoint ptr {pointer} to i64")

@@ -303,10 +303,13 @@ class Memory:
             self.place(buffer, Place(name, 0))
             return
         value = self.function.expressions.value(size).text
-        self.function.module.declare("declare noalias ptr @aligned_alloc(i64, i64)")
+        word = f"i{self.function.module.target.index_bits}"  # C's size_t
+        self.function.module.declare(f"declare noalias ptr @aligned_alloc({word}, {word})")
         padded = self.text.value(f"add i64 {value}, {2 * ALIGN - 1}")
         rounded = self.text.value(f"and i64 {padded}, {-ALIGN}")
-        pointer = self.text.value(f"call ptr @aligned_alloc(i64 {ALIGN}, i64 {rounded})")
+        if word != "i64":
+            rounded = self.text.value(f"trunc i64 {rounded} to {word}")
+        pointer = self.text.value(f"call ptr @aligned_alloc({word} {ALIGN}, {word} {rounded})")
         got = self.text.value(f"icmp ne ptr {pointer}, null")
         message = f"no memory for {buffer.name!r}"
         self.function.fail_unless(got, self.function.module.message(message, span))

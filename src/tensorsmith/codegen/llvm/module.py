@@ -20,6 +20,17 @@ from tensorsmith.target import Target
 
 PARALLEL: Final = "ts_parallel"
 """The runtime's function that runs a loop on threads; see `tensorsmith.runtime.thread_pool`."""
+_PARALLEL_DECLARED: Final = f"declare i32 @{PARALLEL}(ptr, ptr, ptr, i64, i64)"
+_PARALLEL_ALONE: Final = f"""\
+define weak i32 @{PARALLEL}(ptr %ctx, ptr %body, ptr %env, i64 %begin, i64 %end) #0 {{
+  %some = icmp slt i64 %begin, %end
+  br i1 %some, label %run, label %none
+run:
+  %code = call i32 %body(ptr %ctx, ptr %env, i64 %begin, i64 %end)
+  ret i32 %code
+none:
+  ret i32 0
+}}"""
 MOST_SCOPES: Final = 64
 """Buffers of one program of which LLVM is told that they do not overlap."""
 
@@ -198,7 +209,7 @@ class ModuleText:
             if type_ == "i1":
                 value, type_ = text.value(f"zext i1 {value} to i8"), "i8"
             text.line(f"store {type_} {value}, ptr {pointer}, align 8")
-        self.declare(f"declare i32 @{PARALLEL}(ptr, ptr, ptr, i64, i64)")
+        self.declare(_PARALLEL_DECLARED)
         code = text.value(
             f'call i32 @{PARALLEL}(ptr %ctx, ptr @"{body.name}", ptr {env}, i64 {start}, i64 {end})'
         )
@@ -228,6 +239,11 @@ class ModuleText:
         function.free_heap()
         text.line(f"ret i32 {code}")
         text.begin(good)
+
+    def define_parallel(self) -> None:
+        """Have `PARALLEL` in the module, running a loop on its caller, unless there is another."""
+        self.declarations.pop(_PARALLEL_DECLARED, None)
+        self.bodies.append(_PARALLEL_ALONE)
 
     def render(self) -> str:
         """The whole module."""

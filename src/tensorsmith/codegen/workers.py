@@ -1,0 +1,174 @@
+"""Compiling in worker processes: several kernels at once, and out of harm's way.
+
+LLVM runs under one lock in a process, so kernels of one module compile side by side only in
+processes of their own. A worker that LLVM ends is an error of the kernel that it had, and of
+nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import IO, Final, Self
+
+from tensorsmith.codegen.llvm import emit
+from tensorsmith.codegen.llvm.emit import InvalidCodeError, Machine
+from tensorsmith.errors import CodegenError
+
+START_SECONDS: Final = 0.4
+"""What it takes until a worker is ready."""
+SECONDS_PER_BYTE: Final = 2e-6
+"""What LLVM takes for a byte of text: about 50 milliseconds for a matmul's 25 thousand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Text to compile. name: of the program, for errors."""
+
+    name: str
+    ir: str
+    machine: Machine
+
+
+class WorkerEndedError(Exception):
+    """A worker process ended before it answered. Its text is what it said last."""
+
+
+class Worker:
+    """A process that compiles. Raises OSError if it cannot be started."""
+
+    def __init__(self) -> None:
+        if not sys.executable:
+            raise OSError("there is no Python to start")
+        self._said: IO[bytes] = tempfile.TemporaryFile()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 (this Python, a file of our own)
+                [sys.executable, "-P", "-S", emit.__file__, json.dumps(sys.path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+            )
+        except OSError:
+            self._said.close()
+            raise
+
+    def compile(self, job: Job) -> bytes:
+        """The object code. Raises InvalidCodeError, or WorkerEndedError."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        message = None
+        with contextlib.suppress(OSError):  # a pipe that nobody reads any more
+            self._process.stdin.write(emit.request(job.ir, job.machine))
+            self._process.stdin.flush()
+            message = emit.receive(self._process.stdout)
+        if message is None:
+            self._process.wait()
+            raise WorkerEndedError(self._last_words())
+        kind, content = message
+        if kind == emit.FAULT:
+            raise InvalidCodeError(content.decode())
+        return content
+
+    def _last_words(self) -> str:
+        """The line in which LLVM says what it cannot do; else how the process ended."""
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").splitlines()
+        telling = [line for line in lines if "LLVM ERROR" in line or "Assertion" in line]
+        if telling:
+            return telling[0].strip()
+        last = f": {lines[-1].strip()}" if lines else ""
+        return f"the compiler process ended with code {self._process.returncode}{last}"
+
+    def close(self) -> None:
+        """End the process."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._process.wait()
+        self._said.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def compile_here(job: Job) -> bytes:
+    """The object code, made in this process. Raises CodegenError if LLVM does not take it."""
+    try:
+        return emit.emit(job.ir, job.machine)
+    except InvalidCodeError as error:
+        raise _invalid(job, str(error)) from None
+
+
+def compile_apart(job: Job) -> bytes:
+    """The object code, made in a process of its own if one can be started. Raises CodegenError if
+    LLVM does not take the text, or has no code for something in it."""
+    return compile_jobs([job], workers=1)[0]
+
+
+def compile_all(jobs: Sequence[Job], processors: int) -> list[bytes]:
+    """The object code of each job: side by side on the processors if that pays, else here."""
+    sizes = [len(job.ir) for job in jobs]
+    workers = min(processors, len(jobs))
+    if workers > 1:
+        alone = sum(sizes) * SECONDS_PER_BYTE
+        together = max(alone / workers, max(sizes) * SECONDS_PER_BYTE) + START_SECONDS
+        if together < alone:
+            return compile_jobs(jobs, workers)
+    return [compile_here(job) for job in jobs]
+
+
+def compile_jobs(jobs: Sequence[Job], workers: int) -> list[bytes]:
+    """The object code of each job, on so many workers; here, if none can be started."""
+    with contextlib.ExitStack() as stack:
+        idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        try:
+            for _ in range(workers):
+                idle.put(stack.enter_context(Worker()))
+        except OSError:
+            if idle.empty():
+                return [compile_here(job) for job in jobs]
+        started = idle.qsize()
+
+        def run(job: Job) -> bytes:
+            worker = idle.get()
+            try:
+                code = worker.compile(job)
+            except WorkerEndedError as error:
+                idle.put(stack.enter_context(Worker()))
+                raise CodegenError(
+                    f"LLVM has no code for something in {job.name!r}",
+                    because=f"{error} ({job.machine.triple})",
+                ) from None
+            except InvalidCodeError as error:
+                idle.put(worker)
+                raise _invalid(job, str(error)) from None
+            idle.put(worker)
+            return code
+
+        with ThreadPoolExecutor(started) as threads:
+            return list(threads.map(run, jobs))
+
+
+def _invalid(job: Job, because: str) -> CodegenError:
+    if because.startswith("Unable to") or "target" in because.splitlines()[0].lower():
+        return CodegenError(f"no code can be made for {job.machine.triple}", because=because)
+    return CodegenError(
+        f"the code generated for {job.name!r} is not valid", because=f"{because} (this is our bug)"
+    )
