@@ -53,6 +53,7 @@ from tensorsmith.schedule.dependence import (
     writers,
 )
 from tensorsmith.schedule.errors import ScheduleError
+from tensorsmith.schedule.independence import check_marked_loops
 from tensorsmith.schedule.placement import Place, Range, place_of, regenerate
 from tensorsmith.schedule.tree import Site, block_names, find_block, fresh_name, replace_stmt, sites
 
@@ -147,7 +148,9 @@ def cache_read(
     copied, repeating = copy_of(copy_block(copy_name, new, buffer), region.ranges, spot.place())
     changes = {id(b): replace_buffers(b, {buffer: new}) for b in using}
     parts = [_replace_by_id(p, changes) for p in spot.parts]
-    return _insert(program, root, spot, (copied, *parts), new, repeating), copy_name
+    program = _insert(program, root, spot, (copied, *parts), new, repeating)
+    check_marked_loops(program, spot.around)
+    return program, copy_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +395,9 @@ def cache_write(
     own = _replace_by_id(spot.parts[0], changes)
     program = _insert(program, root, spot, (own, copied), new)
     rest = {id(b): changes[id(b)] for b in readers}
-    return replace(program, body=_replace_by_id(program.body, rest)), copy_name
+    program = replace(program, body=_replace_by_id(program.body, rest))
+    check_marked_loops(program, spot.around)
+    return program, copy_name
 
 
 def _indices_written(block: Block, buffer: Buffer) -> tuple[Expr, ...]:

@@ -49,6 +49,7 @@ from tensorsmith.schedule.dependence import (
     writers,
 )
 from tensorsmith.schedule.errors import ScheduleError
+from tensorsmith.schedule.independence import check_marked_loops
 from tensorsmith.schedule.placement import (
     Place,
     Range,
@@ -180,7 +181,9 @@ def compute_at(
     body = seq(*parts[:at], made, *parts[at:])
     program = replace_stmt(program, move.loop, replace(move.loop, body=body))
     program = replace_stmt(program, move.block, None)
-    return _private_to(program, buffers, move, repeating)
+    program = _private_to(program, buffers, move, repeating)
+    check_marked_loops(program, (*move.loop_site.around, move.loop))
+    return program
 
 
 def _parts(s: Stmt) -> tuple[Stmt, ...]:
@@ -337,7 +340,9 @@ def reverse_compute_at(
     _check_ready(move, needed, boxes, place)
     body = seq(*_parts(move.loop.body), made)
     program = replace_stmt(program, move.loop, replace(move.loop, body=body))
-    return replace_stmt(program, move.block, None)
+    program = replace_stmt(program, move.block, None)
+    check_marked_loops(program, (*move.loop_site.around, move.loop))
+    return program
 
 
 def _with_allocations_first(move: Move) -> Move:

@@ -10,17 +10,20 @@ from tensorsmith.arith.privacy import reads_are_written, touch_apart
 from tensorsmith.errors import ArithError
 from tensorsmith.ir import (
     Alloc,
+    Assert,
     Block,
     Buffer,
     Expr,
     For,
     If,
     Invoke,
+    Iter,
     IterKind,
     LoopKind,
     Seq,
     Stmt,
     TensorProgram,
+    While,
     free_vars,
 )
 from tensorsmith.ir.rewrite import children, statements
@@ -81,7 +84,7 @@ def _check_iterators(loop: For, what: str) -> None:
             if not moving.intersection(free_vars(it.binding)):
                 continue
             moving.add(it.var)
-            if it.kind is IterKind.SPATIAL:
+            if it.kind is IterKind.SPATIAL or _only_repeats(block, it):
                 continue
             raise ScheduleError(
                 f"{what}: the {it.kind.value} iterator {it.var.name!r} of block {block.name!r}"
@@ -90,6 +93,14 @@ def _check_iterators(loop: For, what: str) -> None:
                 try_=WAYS[it.kind],
                 where=loop.span,
             )
+
+
+def _only_repeats(block: Block, it: Iter) -> bool:
+    """Whether the order of an opaque iterator matters by way of buffers alone, which are checked
+    apart: the block computes again, for instance, what several iterations need."""
+    return it.kind is IterKind.OPAQUE and not any(
+        isinstance(s, (Invoke, Assert, While)) for s in statements(block)
+    )
 
 
 def _check_calls(s: Stmt, loop: For, what: str) -> None:
