@@ -13,7 +13,7 @@ from tensorsmith import script as T
 from tensorsmith.codegen import build
 from tensorsmith.codegen.lower.calls import inline_calls, prepare_calls
 from tensorsmith.errors import EvaluationError
-from tensorsmith.ir import IRModule, Invoke
+from tensorsmith.ir import Invoke, IRModule
 from tensorsmith.ir.rewrite import statements
 
 

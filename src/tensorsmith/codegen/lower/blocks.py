@@ -18,6 +18,8 @@ from tensorsmith.ir import (
     Buffer,
     Const,
     Expr,
+    FloorDiv,
+    FloorMod,
     For,
     If,
     Invoke,
@@ -29,8 +31,11 @@ from tensorsmith.ir import (
     Stmt,
     Store,
     TensorProgram,
+    TruncDiv,
+    TruncMod,
     While,
     equal,
+    postorder,
     seq,
     transform,
 )
@@ -45,14 +50,19 @@ def lower_blocks(program: TensorProgram) -> TensorProgram:
     Before: any verified program. After: no `Block` is left; it computes the same.
     Cost: linear in the program. Returns a program that shares what did not change.
     """
-    return replace(program, body=_Lower().stmt(program.body))
+    return replace(program, body=simplify_stmt(program.body, Analyzer()))
+
+
+def simplify_stmt(s: Stmt, facts: Analyzer) -> Stmt:
+    """`s` under `facts`: its expressions simplified, and what is never done left out."""
+    return _Lower(facts).stmt(s)
 
 
 class _Lower:
     """One program on its way. `values` has what stands for block iterators and unit loops."""
 
-    def __init__(self) -> None:
-        self.facts = Analyzer()
+    def __init__(self, facts: Analyzer) -> None:
+        self.facts = facts
         self.values: dict[Expr, Expr] = {}
         self.buffers: dict[Buffer, Buffer] = {}
 
@@ -77,7 +87,7 @@ class _Lower:
                     s, buffer=buffer, indices=self.exprs(s.indices), value=self.expr(s.value)
                 )
             case Bind():
-                return replace(s, value=self.expr(s.value))
+                return self.binding(s)
             case Alloc():
                 return replace(s, buffer=self.allocated(s.buffer))
             case Assert():
@@ -94,6 +104,15 @@ class _Lower:
             case Block():
                 return self.block(s)
         raise AssertionError(type(s))
+
+    def binding(self, s: Bind) -> Stmt:
+        """Names of index arithmetic and conditions give way to what they stand for, so that it can
+        be reasoned with."""
+        value = self.expr(s.value)
+        if (value.dtype.is_index or value.dtype.is_bool) and is_free(value):
+            self.values[s.var] = value
+            return EMPTY
+        return replace(s, value=value)
 
     def allocated(self, buffer: Buffer) -> Buffer:
         """The buffer with what its shape says in terms that are known here."""
@@ -170,6 +189,18 @@ class _Lower:
             return self.stmt(s.body)
         init = self.conditional(self.facts.simplify(first), If(first, s.init, span=s.init.span))
         return seq(init, self.stmt(s.body))
+
+
+def is_free(e: Expr) -> bool:
+    """Whether `e` can be evaluated anywhere and any number of times: it neither loads nor fails."""
+    return not any(isinstance(x, Load) or _may_fail(x) for x in postorder(e))
+
+
+def _may_fail(e: Expr) -> bool:
+    if not isinstance(e, (FloorDiv, FloorMod, TruncDiv, TruncMod)):
+        return False
+    divisor = e.args[1]
+    return not isinstance(divisor, Const) or divisor.value == 0
 
 
 def is_empty(s: Stmt) -> bool:

@@ -208,9 +208,7 @@ class _Preparation:
         after: list[Stmt] = []
         args: list[Expr | Region] = []
         for arg, param in zip(self.call.args, self.callee.params, strict=True):
-            if not isinstance(param, Buffer) or not isinstance(arg, Region):
-                args.append(arg)
-            elif self.fits(arg, param, values):
+            if not isinstance(param, Buffer) or not isinstance(arg, Region) or self.fits(arg, param, values):
                 args.append(arg)
             else:
                 held = self.held(arg, param, values)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from tensorsmith.codegen.lower.blocks import lower_blocks
 from tensorsmith.codegen.lower.calls import MOST_STATEMENTS, inline_calls, prepare_calls
 from tensorsmith.codegen.lower.compact import compact_buffers
+from tensorsmith.codegen.lower.partition import partition_loops
 from tensorsmith.codegen.lower.unroll import unroll_loops
 from tensorsmith.ir import TensorProgram
 from tensorsmith.target import Target
@@ -30,6 +31,7 @@ def pipeline(
         partial(inline_calls, functions=functions, most=most),
         lower_blocks,
         compact_buffers,
+        partition_loops,
         partial(prepare_calls, functions=functions),
         unroll_loops,
     )
