@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from tensorsmith.ir import Block, TensorProgram
-from tensorsmith.schedule.defaults.analysis import contraction
+import functools
+
+from tensorsmith.ir import TensorProgram
 from tensorsmith.schedule.defaults.contraction import schedule_contraction
-from tensorsmith.schedule.defaults.rows import schedule_rows
+from tensorsmith.schedule.defaults.rows import attempt, schedule_rows
+from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.schedule.tree import blocks_in
 from tensorsmith.target import Target
@@ -33,10 +35,15 @@ def default_schedule(program: TensorProgram, target: Target | str = "host") -> S
     if isinstance(target, str):
         target = Target.named(target)
     s = Schedule(program)
-    contractions = [
-        b for b in blocks_in(s.program.body) if isinstance(b, Block) and contraction(b) is not None
-    ]
-    for block in contractions:
-        schedule_contraction(s, s.get_block(block.name), target)
-    schedule_rows(s, target, {b.name for b in contractions})
+    rest = [b.name for b in blocks_in(s.program.body)]
+    for name in list(rest):
+        if attempt(s, functools.partial(_contraction, s, name, target)):
+            rest.remove(name)
+    done = {b.name for b in blocks_in(s.program.body)}.difference(rest)
+    schedule_rows(s, target, done)
     return s
+
+
+def _contraction(s: Schedule, name: str, target: Target) -> None:
+    if not schedule_contraction(s, s.get_block(name), target):
+        raise ScheduleError(f"block {name!r} is no contraction that the rule takes")
