@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from tensorsmith.schedule.cache_primitives import CachePrimitives
 from tensorsmith.schedule.compute_location_primitives import ComputeLocationPrimitives
+from tensorsmith.schedule.inline_primitives import InlinePrimitives
+from tensorsmith.schedule.storage_primitives import StoragePrimitives
 
 
-class MovementPrimitives(ComputeLocationPrimitives, CachePrimitives):
+class MovementPrimitives(
+    ComputeLocationPrimitives, CachePrimitives, InlinePrimitives, StoragePrimitives
+):
     """Where blocks are computed, and through which memory their data go."""
