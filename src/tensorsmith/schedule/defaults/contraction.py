@@ -19,8 +19,8 @@ from tensorsmith.target import Target
 
 FEW_ROWS = 8
 """Rows of a result up to which the larger operand is streamed, not packed."""
-STREAM_VECTORS = 4
-"""Vectors of a streamed strip, for each row of the result."""
+PACK_DEPTH = 16
+"""Steps of `k` that are packed for all tiles before the next ones, so that few pages are in use."""
 PARALLEL_FLOPS = 200_000.0
 """Operations below which threads do not pay."""
 
@@ -107,7 +107,7 @@ def _stream(
     """Few rows: strips of columns, each read once, their sums in registers."""
     m, n, k = (_loop(s, ref, block.iters[at].var) for at in (*what.m, *what.n, *what.k))
     rows = max(1, int(_extent(block, what.m[0])))
-    width = lanes * max(1, min(16, STREAM_VECTORS * FEW_ROWS // (2 * rows)))
+    width = lanes * max(1, min(16, (target.vector_registers - 4) // rows))
     extent = block.iters[what.n[0]].extent
     while width > lanes and isinstance(extent, Const) and int(extent.value) % width:
         width //= 2
@@ -159,7 +159,10 @@ def _packed(
         s.unroll(rows)
         s.vectorize(columns)
     for made in (a, b):
-        s.vectorize(s.get_loops(made)[-1])
+        *_, tile, depth, element = s.get_loops(made)
+        outer, inner = s.split(depth, [None, PACK_DEPTH])
+        s.reorder(outer, tile, inner, element)
+        s.vectorize(element)
     _parallel(s, batch[0] if batch else panel, block, what, target)
     if not batch:
         _parallel(s, s.get_loops(b)[0], block, what, target)
