@@ -20,8 +20,9 @@ CONTRACT = {"contract": True}
 class Case:
     """An operator on fixed shapes.
 
-    program: our tensor program of it; its parameters are the inputs, then `scalars`, then the output.
-    reference: the exact result, in float64 or integers. tolerance: what results may be off, absolute.
+    program: our tensor program of it; its parameters are the inputs, then `scalars`, then the
+    output. reference: the exact result, in float64 or integers. tolerance: what results may be off,
+    absolute.
     flops, bytes: what the algorithm as written needs; bytes count each tensor once.
     """
 
@@ -41,7 +42,7 @@ class Case:
     onnx: Sequence[tuple[str, Sequence[str], dict[str, object]]] = field(default=())
     """Nodes: operator, inputs (i0, i1, ... or node outputs t0, t1, ...), attributes."""
 
-    def onnx_model(self, inputs: Sequence[np.ndarray]) -> Any:  # noqa: ANN401  # onnx has no types
+    def onnx_model(self, inputs: Sequence[np.ndarray]) -> Any:  # onnx has no types
         """The case as an ONNX model; None if it has no nodes."""
         if not self.onnx:
             return None
@@ -79,7 +80,7 @@ def matmul(m: int, n: int, k: int, *, transpose_b: bool = False, name: str = "")
         c = te.compute((m, n), lambda i, j: te.sum(a[i, r] * element(j), axis=r), "C")
         return te.program([a, b], c, "matmul", attrs=CONTRACT)
 
-    def right(b: Any) -> Any:  # noqa: ANN401  # NumPy and PyTorch alike
+    def right(b: Any) -> Any:  # NumPy and PyTorch alike
         return b.T if transpose_b else b
 
     suffix = "t" if transpose_b else ""
@@ -110,9 +111,7 @@ def batched(batch: int, m: int, n: int, k: int) -> Case:
         a = te.placeholder((batch, m, k), name="A")
         b = te.placeholder((batch, k, n), name="B")
         r = te.reduce_axis(k, "k")
-        c = te.compute(
-            (batch, m, n), lambda t, i, j: te.sum(a[t, i, r] * b[t, r, j], axis=r), "C"
-        )
+        c = te.compute((batch, m, n), lambda t, i, j: te.sum(a[t, i, r] * b[t, r, j], axis=r), "C")
         return te.program([a, b], c, "batched", attrs=CONTRACT)
 
     return Case(
@@ -144,11 +143,9 @@ def _unary(
     flops_each: float,
     output_shape: tuple[int, ...] | None = None,
     count: int = 1,
-    numpy: Callable[..., np.ndarray] | None = None,
-    torch: Callable[..., Any] | None = None,
-    onnx: Sequence[tuple[str, Sequence[str], dict[str, object]]] = (),
+    **rivals: Any,
 ) -> Case:
-    """A memory-bound case on `count` tensors of one shape."""
+    """A memory-bound case on `count` tensors of one shape; `rivals` are the fields of peers."""
     out = shape if output_shape is None else output_shape
     elements = shape[0] * shape[1]
 
@@ -166,9 +163,7 @@ def _unary(
         flops=flops_each * elements,
         bytes=4.0 * (count * elements + float(np.prod(out))),
         output_shape=out,
-        numpy=numpy,
-        torch=torch,
-        onnx=onnx,
+        **rivals,
     )
 
 
@@ -181,26 +176,26 @@ def memory_cases(rows: int = 4096, columns: int = 1024) -> list[Case]:
     shape = (rows, columns)
     half = T.float32(0.5)
 
-    def gelu(a: Any) -> Any:  # noqa: ANN401  # a te tensor
+    def gelu(a: Any) -> Any:  # a te tensor
         scale = T.float32(1 / math.sqrt(2))
         return te.compute(
             shape, lambda i, j: half * a[i, j] * (T.float32(1) + T.erf(a[i, j] * scale)), "G"
         )
 
-    def softmax(a: Any) -> Any:  # noqa: ANN401  # a te tensor
-        k, l = te.reduce_axis(columns, "k"), te.reduce_axis(columns, "l")
+    def softmax(a: Any) -> Any:  # a te tensor
+        k, r = te.reduce_axis(columns, "k"), te.reduce_axis(columns, "r")
         top = te.compute((rows,), lambda i: te.max(a[i, k], axis=k), "top")
         e = te.compute(shape, lambda i, j: T.exp(a[i, j] - top[i]), "e")
-        total = te.compute((rows,), lambda i: te.sum(e[i, l], axis=l), "total")
+        total = te.compute((rows,), lambda i: te.sum(e[i, r], axis=r), "total")
         return te.compute(shape, lambda i, j: e[i, j] / total[i], "S")
 
-    def layer_norm(a: Any) -> Any:  # noqa: ANN401  # a te tensor
-        k, l = te.reduce_axis(columns, "k"), te.reduce_axis(columns, "l")
+    def layer_norm(a: Any) -> Any:  # a te tensor
+        k, r = te.reduce_axis(columns, "k"), te.reduce_axis(columns, "r")
         n = T.float32(columns)
         mean = te.compute((rows,), lambda i: te.sum(a[i, k], axis=k), "sum")
         var = te.compute(
             (rows,),
-            lambda i: te.sum((a[i, l] - mean[i] / n) * (a[i, l] - mean[i] / n), axis=l),
+            lambda i: te.sum((a[i, r] - mean[i] / n) * (a[i, r] - mean[i] / n), axis=r),
             "var",
         )
         return te.compute(
@@ -209,11 +204,11 @@ def memory_cases(rows: int = 4096, columns: int = 1024) -> list[Case]:
             "N",
         )
 
-    def row_sum(a: Any) -> Any:  # noqa: ANN401  # a te tensor
+    def row_sum(a: Any) -> Any:  # a te tensor
         k = te.reduce_axis(columns, "k")
         return te.compute((rows,), lambda i: te.sum(a[i, k], axis=k), "S")
 
-    def column_sum(a: Any) -> Any:  # noqa: ANN401  # a te tensor
+    def column_sum(a: Any) -> Any:  # a te tensor
         k = te.reduce_axis(rows, "k")
         return te.compute((columns,), lambda j: te.sum(a[k, j], axis=k), "S")
 
@@ -227,47 +222,109 @@ def memory_cases(rows: int = 4096, columns: int = 1024) -> list[Case]:
     erf = np.vectorize(math.erf)
     functional = _torch_functions()
     return [
-        _unary("copy", shape, lambda a: te.compute(shape, lambda i, j: a[i, j], "B"), lambda a: a,
-               tolerance=0, flops_each=0, numpy=np.copy, torch=lambda a: a.clone(),
-               onnx=(("Identity", ("i0",), {}),)),
-        _unary("add", shape, lambda a, b: te.compute(shape, lambda i, j: a[i, j] + b[i, j], "C"),
-               lambda a, b: a + b, count=2, tolerance=8 * EPSILON, flops_each=1,
-               numpy=np.add, torch=lambda a, b: a + b, onnx=(("Add", ("i0", "i1"), {}),)),
-        _unary("gelu", shape, gelu, lambda a: 0.5 * a * (1 + erf(a / math.sqrt(2))),
-               tolerance=32 * EPSILON, flops_each=20,
-               torch=functional.get("gelu"), onnx=(("Gelu", ("i0",), {}),)),
-        _unary("softmax", shape, softmax, exact_softmax, tolerance=64 * EPSILON, flops_each=20,
-               torch=functional.get("softmax"), onnx=(("Softmax", ("i0",), {"axis": 1}),)),
-        _unary("layer_norm", shape, layer_norm, exact_norm, tolerance=256 * EPSILON, flops_each=8,
-               torch=functional.get("layer_norm")),
-        _unary("transpose", shape,
-               lambda a: te.compute(shape[::-1], lambda i, j: a[j, i], "B"), lambda a: a.T,
-               tolerance=0, flops_each=0, output_shape=shape[::-1],
-               numpy=lambda a: np.ascontiguousarray(a.T), torch=lambda a: a.T.contiguous(),
-               onnx=(("Transpose", ("i0",), {"perm": [1, 0]}),)),
-        _unary("row_sum", shape, row_sum, lambda a: a.sum(1), output_shape=(rows,),
-               tolerance=4 * EPSILON * columns, flops_each=1, numpy=lambda a: a.sum(1),
-               torch=lambda a: a.sum(1)),
-        _unary("column_sum", shape, column_sum, lambda a: a.sum(0), output_shape=(columns,),
-               tolerance=4 * EPSILON * rows, flops_each=1, numpy=lambda a: a.sum(0),
-               torch=lambda a: a.sum(0)),
+        _unary(
+            "copy",
+            shape,
+            lambda a: te.compute(shape, lambda i, j: a[i, j], "B"),
+            lambda a: a,
+            tolerance=0,
+            flops_each=0,
+            numpy=np.copy,
+            torch=lambda a: a.clone(),
+            onnx=(("Identity", ("i0",), {}),),
+        ),
+        _unary(
+            "add",
+            shape,
+            lambda a, b: te.compute(shape, lambda i, j: a[i, j] + b[i, j], "C"),
+            lambda a, b: a + b,
+            count=2,
+            tolerance=8 * EPSILON,
+            flops_each=1,
+            numpy=np.add,
+            torch=lambda a, b: a + b,
+            onnx=(("Add", ("i0", "i1"), {}),),
+        ),
+        _unary(
+            "gelu",
+            shape,
+            gelu,
+            lambda a: 0.5 * a * (1 + erf(a / math.sqrt(2))),
+            tolerance=32 * EPSILON,
+            flops_each=20,
+            torch=functional.get("gelu"),
+            onnx=(("Gelu", ("i0",), {}),),
+        ),
+        _unary(
+            "softmax",
+            shape,
+            softmax,
+            exact_softmax,
+            tolerance=64 * EPSILON,
+            flops_each=20,
+            torch=functional.get("softmax"),
+            onnx=(("Softmax", ("i0",), {"axis": 1}),),
+        ),
+        _unary(
+            "layer_norm",
+            shape,
+            layer_norm,
+            exact_norm,
+            tolerance=256 * EPSILON,
+            flops_each=8,
+            torch=functional.get("layer_norm"),
+        ),
+        _unary(
+            "transpose",
+            shape,
+            lambda a: te.compute(shape[::-1], lambda i, j: a[j, i], "B"),
+            lambda a: a.T,
+            tolerance=0,
+            flops_each=0,
+            output_shape=shape[::-1],
+            numpy=lambda a: np.ascontiguousarray(a.T),
+            torch=lambda a: a.T.contiguous(),
+            onnx=(("Transpose", ("i0",), {"perm": [1, 0]}),),
+        ),
+        _unary(
+            "row_sum",
+            shape,
+            row_sum,
+            lambda a: a.sum(1),
+            output_shape=(rows,),
+            tolerance=4 * EPSILON * columns,
+            flops_each=1,
+            numpy=lambda a: a.sum(1),
+            torch=lambda a: a.sum(1),
+        ),
+        _unary(
+            "column_sum",
+            shape,
+            column_sum,
+            lambda a: a.sum(0),
+            output_shape=(columns,),
+            tolerance=4 * EPSILON * rows,
+            flops_each=1,
+            numpy=lambda a: a.sum(0),
+            torch=lambda a: a.sum(0),
+        ),
     ]
 
 
 def _torch_functions() -> dict[str, Callable[..., Any]]:
     """PyTorch's functions by name, imported when called."""
 
-    def gelu(a: Any) -> Any:  # noqa: ANN401  # a torch tensor
+    def gelu(a: Any) -> Any:  # a torch tensor
         import torch
 
         return torch.nn.functional.gelu(a)
 
-    def softmax(a: Any) -> Any:  # noqa: ANN401  # a torch tensor
+    def softmax(a: Any) -> Any:  # a torch tensor
         import torch
 
         return torch.softmax(a, 1)
 
-    def layer_norm(a: Any) -> Any:  # noqa: ANN401  # a torch tensor
+    def layer_norm(a: Any) -> Any:  # a torch tensor
         import torch
 
         return torch.nn.functional.layer_norm(a, a.shape[1:])

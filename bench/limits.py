@@ -40,13 +40,13 @@ class Limits:
 def _peak_ir(lanes: int) -> str:
     v = f"<{lanes} x float>"
     lines = [f"declare {v} @llvm.fma.v{lanes}f32({v}, {v}, {v})"]
-    lines.append('define void @peak(i64 %n, ptr %out) #0 {\nentry:')
+    lines.append("define void @peak(i64 %n, ptr %out) #0 {\nentry:")
     lines.append(f"  %x = load {v}, ptr %out, align 4\n  br label %loop\nloop:")
     lines.append("  %i = phi i64 [ 0, %entry ], [ %next, %loop ]")
-    for k in range(CHAINS):
-        lines.append(f"  %a{k} = phi {v} [ %x, %entry ], [ %b{k}, %loop ]")
-    for k in range(CHAINS):
-        lines.append(f"  %b{k} = call {v} @llvm.fma.v{lanes}f32({v} %a{k}, {v} %x, {v} %x)")
+    chains = range(CHAINS)
+    lines += [f"  %a{k} = phi {v} [ %x, %entry ], [ %b{k}, %loop ]" for k in chains]
+    fma = f"call {v} @llvm.fma.v{lanes}f32"
+    lines += [f"  %b{k} = {fma}({v} %a{k}, {v} %x, {v} %x)" for k in chains]
     lines.append("  %next = add i64 %i, 1\n  %more = icmp slt i64 %next, %n")
     lines.append("  br i1 %more, label %loop, label %done\ndone:")
     total = "%b0"
@@ -62,11 +62,10 @@ def _memory_ir(lanes: int) -> str:
     step = lanes * unroll
     read = ["define void @read(ptr %a, i64 %n, i64 %times, ptr %out) #0 {\nentry:"]
     read.append("  br label %again\nagain:\n  %c = phi i64 [ 0, %entry ], [ %c1, %end ]")
-    for k in range(unroll):
-        read.append(f"  %r{k} = phi {v} [ zeroinitializer, %entry ], [ %t{k}, %end ]")
+    zero, sums = "zeroinitializer", range(unroll)
+    read += [f"  %r{k} = phi {v} [ {zero}, %entry ], [ %t{k}, %end ]" for k in sums]
     read.append("  br label %loop\nloop:\n  %i = phi i64 [ 0, %again ], [ %next, %loop ]")
-    for k in range(unroll):
-        read.append(f"  %s{k} = phi {v} [ %r{k}, %again ], [ %t{k}, %loop ]")
+    read += [f"  %s{k} = phi {v} [ %r{k}, %again ], [ %t{k}, %loop ]" for k in sums]
     copy = ["define void @copy(ptr %a, i64 %n, ptr %out) #0 {\nentry:\n  br label %loop\nloop:"]
     copy.append("  %i = phi i64 [ 0, %entry ], [ %next, %loop ]")
     for k in range(unroll):

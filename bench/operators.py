@@ -82,7 +82,7 @@ class Contest:
             self.pipes[name] = ours
             self.processes.append(process)
 
-    def ask(self, name: str, what: str, argument: object) -> Any:  # noqa: ANN401  # by question
+    def ask(self, name: str, what: str, argument: object) -> Any:  # by question
         """Send a peer a request and wait for its answer."""
         self.pipes[name].send((what, argument))
         return self.pipes[name].recv()
@@ -155,7 +155,9 @@ def report(results: list[dict[str, Any]], names: list[str], console: Console) ->
         for name in names:
             figures = row["peers"].get(name, {})
             cells.append(
-                f"{figures['median_us']:.1f}" if "median_us" in figures else figures["verdict"] or "-"
+                f"{figures['median_us']:.1f}"
+                if "median_us" in figures
+                else figures["verdict"] or "-"
             )
         ours = row["peers"]["tensorsmith"].get("median_us")
         best = min(
@@ -194,7 +196,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=10, help="turns of each peer at least")
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each peer at least")
-    parser.add_argument("--peers", nargs="*", help="peers besides ours; all installed ones if left out")
+    parser.add_argument(
+        "--peers", nargs="*", help="peers besides ours; all installed ones if left out"
+    )
     parser.add_argument("--json", type=Path, default=ROOT / "bench/results/operators.json")
     options = parser.parse_args()
     peers.clear_blas_overrides()
@@ -217,9 +221,7 @@ def main() -> None:
         for case in track(chosen, f"{threads} threads", console=Console(stderr=True)):
             found = contest.run(case, rounds=options.rounds, seconds=options.seconds)
             share = share_of_limit(case, found["tensorsmith"], limit)
-            results.append(
-                {"case": case.name, "threads": threads, "peers": found, "share": share}
-            )
+            results.append({"case": case.name, "threads": threads, "peers": found, "share": share})
         contest.close()
     report(results, names, console)
     options.json.parent.mkdir(parents=True, exist_ok=True)

@@ -6,4 +6,12 @@ from tensorsmith.schedule.refs import BlockRef, LoopRef
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.schedule.trace import Trace
 
-__all__ = ["BlockRef", "LoopRef", "Schedule", "ScheduleError", "Trace", "default", "default_schedule"]
+__all__ = [
+    "BlockRef",
+    "LoopRef",
+    "Schedule",
+    "ScheduleError",
+    "Trace",
+    "default",
+    "default_schedule",
+]

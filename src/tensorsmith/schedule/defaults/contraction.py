@@ -1,7 +1,8 @@
 """Contractions: packed, tiled for registers and caches, on threads.
 
 The tile of the result that one inner loop computes stays in registers: `m` rows of a few vectors of
-`n`. Both operands are packed so that this loop reads them in the order in which they lie. Results of few
+`n`. Both operands are packed so that this loop reads them in the order in which they lie. Results
+of few
 rows are not worth packing for: they stream the larger operand once. Source: Goto and van de Geijn,
 Anatomy of high-performance matrix multiplication, 2008; Van Zee and van de Geijn, BLIS, 2015.
 """
@@ -123,9 +124,7 @@ def _stream(
     _parallel(s, outer, block, what, target)
 
 
-def _parallel(
-    s: Schedule, loop: LoopRef, block: Block, what: Contraction, target: Target
-) -> None:
+def _parallel(s: Schedule, loop: LoopRef, block: Block, what: Contraction, target: Target) -> None:
     flops = 2.0
     for at in (*what.m, *what.n, *what.k, *what.batch):
         flops *= _extent(block, at)

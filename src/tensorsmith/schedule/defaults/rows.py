@@ -1,8 +1,8 @@
 """Elementwise, injective and row-wise programs: fused by rows, vectorised, on threads.
 
-Blocks that share their outer axes are computed row by row, so that what one makes is still in cache when
-the next one reads it; cheap ones are inlined. In each row the fastest axis becomes vectors; a reduction
-along it becomes one partial result a lane.
+Blocks that share their outer axes are computed row by row, so that what one makes is still in cache
+when the next one reads it; cheap ones are inlined. In each row the fastest axis becomes vectors; a
+reduction along it becomes one partial result a lane.
 """
 
 from __future__ import annotations
