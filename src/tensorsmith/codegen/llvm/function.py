@@ -16,7 +16,7 @@ from tensorsmith.codegen.llvm.expressions import Expressions
 from tensorsmith.codegen.llvm.memory import Memory, Place
 from tensorsmith.codegen.llvm.text import Lines, Text
 from tensorsmith.codegen.llvm.types import register_type
-from tensorsmith.codegen.llvm.vectorize import can_vectorize
+from tensorsmith.codegen.lower.lanes import is_vector
 from tensorsmith.codegen.lower.tree import loads_anything
 from tensorsmith.errors import CodegenError
 from tensorsmith.ir import (
@@ -265,7 +265,7 @@ class Function:
 
     def loop_stmt(self, s: For) -> None:
         self.expressions.forget_loads()
-        if s.kind is LoopKind.VECTORIZED and self.loop is None and can_vectorize(s):
+        if is_vector(s) and self.loop is None:
             self.vector_loop(s)
         elif s.kind is LoopKind.PARALLEL and self.loop is None and self.outer is None:
             self.module.parallel_loop(self, s)

@@ -69,9 +69,7 @@ def inline_calls(
 
 
 def _is_small(callee: TensorProgram, most: int) -> bool:
-    count = 0
-    for s in statements(callee.body):
-        count += 1
+    for count, s in enumerate(statements(callee.body), 1):
         if count > most or (isinstance(s, For) and s.kind is LoopKind.PARALLEL):
             return False
     return True
@@ -130,7 +128,7 @@ def callee_values(callee: TensorProgram, call: Invoke) -> dict[Var, Expr]:
 def _checks(callee: TensorProgram, call: Invoke) -> list[Stmt]:
     """What must hold of the arguments: extents, and the facts on dimensions and scalars."""
     values = callee_values(callee, call)
-    known: dict[Expr, Expr] = {**values}
+    known: dict[Expr, Expr] = dict(values.items())
     checks: list[tuple[Expr, str]] = []
     for arg, param in zip(call.args, callee.params, strict=True):
         if not isinstance(param, Buffer) or not isinstance(arg, Region):
@@ -203,31 +201,53 @@ class _Preparation:
     facts: Analyzer
 
     def run(self) -> Stmt:
-        values: dict[Expr, Expr] = {**callee_values(self.callee, self.call)}
+        values = self.values(self.call)
         before: list[Stmt] = _checks(self.callee, self.call)
         after: list[Stmt] = []
         args: list[Expr | Region] = []
         for arg, param in zip(self.call.args, self.callee.params, strict=True):
-            if not isinstance(param, Buffer) or not isinstance(arg, Region) or self.fits(arg, param, values):
-                args.append(arg)
-            else:
+            args.append(arg)
+            if not isinstance(param, Buffer) or not isinstance(arg, Region):
+                continue
+            if not self.fits(arg, param, values):
                 held = self.held(arg, param, values)
-                args.append(held.region())
+                args[-1] = held.region()
                 before.append(Alloc(held))
                 if self.reads(param):
                     before.append(_copy(arg, held, inwards=True))
                 if self.writes(param):
                     after.append(_copy(arg, held, inwards=False))
-        return seq(*before, replace(self.call, args=tuple(args)), *after)
+        call = replace(self.call, args=tuple(args))
+        self.check(call)
+        return seq(*before, call, *after)
+
+    def values(self, call: Invoke) -> dict[Expr, Expr]:
+        return dict(callee_values(self.callee, call).items())
+
+    def check(self, call: Invoke) -> None:
+        """Raise CodegenError if copies for one parameter changed the strides of another one."""
+        values = self.values(call)
+        for arg, param in zip(call.args, self.callee.params, strict=True):
+            if isinstance(arg, Region) and isinstance(param, Buffer) and param.strides is not None:
+                if not self.strides_fit(arg, param, values):
+                    raise CodegenError(
+                        f"{self.callee.name!r} wants strides of {param.name!r} that no copy has",
+                        where=call.span,
+                        because="a dimension is the stride of several parameters",
+                        try_="a dimension for each",
+                    )
 
     def fits(self, arg: Region, param: Buffer, values: dict[Expr, Expr]) -> bool:
         """Whether the callee can use the region where it lies."""
-        buffer = arg.buffer
-        strides = strides_of(buffer)
-        if strides is None or param.layout is not None or param.offset is not ZERO:
+        if strides_of(arg.buffer) is None or param.layout is not None or param.offset is not ZERO:
             return False
         if param.align > max(param.dtype.bytes, 1) and not self.is_aligned(arg, param):
             return False
+        return self.strides_fit(arg, param, values)
+
+    def strides_fit(self, arg: Region, param: Buffer, values: dict[Expr, Expr]) -> bool:
+        """Whether the region's elements follow each other as the parameter says."""
+        strides = strides_of(arg.buffer) or ()
         extents = [extent for _, extent in arg.ranges]
         wanted = param.strides
         if wanted is None:
@@ -248,11 +268,9 @@ class _Preparation:
         shape = tuple(extent for _, extent in arg.ranges)
         strides = param.strides
         if strides is not None and any(isinstance(v, Var) for v in free_vars(*strides)):
-            known = {**values}
-            dense = dense_strides(shape)
-            for stride, value in zip(strides, dense, strict=True):
-                if isinstance(stride, Var):
-                    known[stride] = value
+            dense = zip(strides, dense_strides(shape), strict=True)
+            own: dict[Expr, Expr] = {s: value for s, value in dense if isinstance(s, Var)}
+            known = {**values, **own}
             strides = tuple(substitute(stride, known) for stride in strides)
         return param.replace(shape=shape, strides=strides, scope=arg.buffer.scope)
 

@@ -33,6 +33,7 @@ from tensorsmith.ir import (
     const,
     equal,
     seq,
+    substitute,
     transform,
 )
 from tensorsmith.ir.instantiate import instantiate
@@ -169,7 +170,7 @@ class _Partition:
         loop = replace(s, var=var, start=piece.start, extent=extent, body=body)
         with self.facts.scope():
             for fact in piece.facts:
-                self.facts.learn(transform(fact, {s.var: var}.get))
+                self.facts.learn(substitute(fact, {s.var: var}))
             simple = simplify_stmt(loop, self.facts)
             return self.loop(simple, depth + 1) if isinstance(simple, For) else self.stmt(simple)
 

@@ -11,6 +11,7 @@ from tensorsmith.codegen.lower.calls import MOST_STATEMENTS, inline_calls, prepa
 from tensorsmith.codegen.lower.compact import compact_buffers
 from tensorsmith.codegen.lower.partition import partition_loops
 from tensorsmith.codegen.lower.unroll import unroll_loops
+from tensorsmith.codegen.lower.vectors import strip_vectors
 from tensorsmith.ir import TensorProgram
 from tensorsmith.target import Target
 
@@ -32,6 +33,7 @@ def pipeline(
         lower_blocks,
         compact_buffers,
         partition_loops,
+        partial(strip_vectors, vector_bytes=target.vector_bytes),
         partial(prepare_calls, functions=functions),
         unroll_loops,
     )

@@ -1,10 +1,9 @@
-"""Which loops can become vectors."""
+"""Which loops can be computed in lanes."""
 
 from __future__ import annotations
 
-from typing import Final
-
 from tensorsmith.ir import (
+    Alloc,
     Assert,
     Bind,
     Const,
@@ -19,19 +18,21 @@ from tensorsmith.ir import (
     postorder,
 )
 
-MOST_LANES: Final = 128
-"""Lanes of a vector, beyond which the loop stays a loop."""
 
-
-def can_vectorize(loop: For) -> bool:
+def can_have_lanes(loop: For) -> bool:
     """Whether the body can be computed for all values of the loop's variable at once.
 
     Each store must go to a different element for each value, and control that is not a mask may
     not depend on the variable. Whether the iterations are independent is for the schedule to say.
+    Allocations are left aside.
     """
-    if not isinstance(loop.extent, Const) or not 1 < int(loop.extent.value) <= MOST_LANES:
-        return False
     return _plain(loop.body, {loop.var})
+
+
+def is_vector(loop: For) -> bool:
+    """Whether the loop is computed in lanes: a vectorised one, of which `strip_vectors` leaves
+    those that can be."""
+    return loop.kind is LoopKind.VECTORIZED and isinstance(loop.extent, Const)
 
 
 def _plain(s: Stmt, varying: set[Var]) -> bool:
@@ -48,8 +49,8 @@ def _plain(s: Stmt, varying: set[Var]) -> bool:
             return _plain(s.then, varying) and (s.orelse is None or _plain(s.orelse, varying))
         case For():
             bounds_vary = depends(s.start, varying) or depends(s.extent, varying)
-            return s.kind is LoopKind.SERIAL and not bounds_vary and _plain(s.body, varying)
-        case Assert():
+            return s.kind is not LoopKind.THREAD and not bounds_vary and _plain(s.body, varying)
+        case Assert() | Alloc():
             return True
     return False
 
