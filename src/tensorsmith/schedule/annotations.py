@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from tensorsmith.arith import Analyzer
-from tensorsmith.arith.regions import block_regions
+from tensorsmith.arith.regions import block_regions, clip_region
 from tensorsmith.ir import (
     AttrValue,
     Block,
@@ -107,7 +107,10 @@ def annotate_buffer_access(
             f"annotate_buffer_access: an access is 'read' or 'write', not {access!r}"
         )
     reads, writes = block_regions(block)
-    regions = list(reads if access == "read" else writes)
+    stated = block.reads if access == "read" else block.writes
+    facts = _facts(block)
+    derived = (clip_region(r, facts) for r in (reads if access == "read" else writes))
+    regions = list(stated or derived)
     found = [at for at, r in enumerate(regions) if r.buffer.name == buffer]
     if len(found) != 1:
         known = ", ".join(repr(r.buffer.name) for r in regions) or "nothing"
@@ -118,7 +121,7 @@ def annotate_buffer_access(
         )
     old = regions[found[0]]
     new = regions[found[0]] = _region(block, old, index_map)
-    _check_covers(block, old, new, access)
+    _check_covers(block, old, new, facts)
     if access == "read":
         changed = replace(block, reads=tuple(regions))
     else:
@@ -144,11 +147,15 @@ def _region(block: Block, old: Region, index_map: IndexMap) -> Region:
     return Region(old.buffer, zip(values[::2], values[1::2], strict=True))
 
 
-def _check_covers(block: Block, old: Region, new: Region, access: str) -> None:
-    """The new region holds all that is accessed, and lies in the buffer."""
+def _facts(block: Block) -> Analyzer:
     facts = Analyzer()
     for it in block.iters:
         facts.bind(it.var, it.start, it.extent)
+    return facts
+
+
+def _check_covers(block: Block, old: Region, new: Region, facts: Analyzer) -> None:
+    """The new region holds all that is accessed, and lies in the buffer."""
     for size, (start, extent), (low, count) in zip(
         new.buffer.shape, old.ranges, new.ranges, strict=True
     ):
@@ -158,6 +165,6 @@ def _check_covers(block: Block, old: Region, new: Region, access: str) -> None:
             if facts.prove(condition) is not True:
                 raise ScheduleError(
                     f"annotate_buffer_access: {new!r} {what}, or this cannot be proven",
-                    because=f"block {block.name!r} {access}s {old!r}",
+                    because=f"block {block.name!r} accesses {old!r}",
                     where=block.span,
                 )

@@ -34,6 +34,8 @@ from tensorsmith.ir.rewrite import children, substitute_stmt, with_children
 from tensorsmith.ir.stmt import TRUE, ZERO
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.tree import blocks_in, find_loop, replace_stmt
+from tensorsmith.verify import problems
+from tensorsmith.verify.errors import BindingError
 
 
 def split(
@@ -78,7 +80,10 @@ def split(
             continue
         kept.append(v)
         result = For(v, extent, result, span=loop.span)
-    return replace_stmt(program, loop, result), list(reversed(kept))
+    changed = replace_stmt(program, loop, result)
+    if guard is not TRUE:
+        require_bindings(changed, f"split({var.name})")
+    return changed, list(reversed(kept))
 
 
 def plain_loop(loop: Stmt, primitive: str) -> For:
@@ -111,7 +116,9 @@ def _factors(loop: For, factors: Sequence[ExprLike | None], facts: Analyzer) -> 
         if facts.prove(f > 0) is not True:
             raise ScheduleError(f"split({name}): the factor {f!r} is not known to be positive")
         known = known * f
-    outer = facts.simplify((loop.extent + known - 1) // known)
+    divides = facts.equal(loop.extent % known, 0)
+    outer = facts.simplify(loop.extent if divides else loop.extent + known - 1)
+    outer = facts.simplify(outer // known)
     extents = [outer if f is None else f for f in given]
     covered = facts.simplify(known * outer) if None in given else facts.simplify(known)
     if facts.prove(covered >= loop.extent) is not True:
@@ -134,6 +141,19 @@ def add_guard(s: Stmt, guard: Expr, facts: Analyzer) -> Stmt:
     if isinstance(s, (Seq, For, If)) and blocks_in(s) and not binds:
         return with_children(s, tuple(add_guard(c, guard, facts) for c in children(s)))
     return If(guard, s, span=s.span)
+
+
+def require_bindings(program: TensorProgram, what: str) -> None:
+    """Raise ScheduleError if it is not seen of the program, which was well formed before, that the
+    loops take each point of the blocks' iterators once."""
+    for problem in problems(program):
+        if isinstance(problem, BindingError):
+            raise ScheduleError(
+                f"{what} would leave a nest of loops of which it is not seen that it takes each"
+                " point once",
+                because=problem.what,
+                given=problem.given,
+            )
 
 
 def fuse(program: TensorProgram, loop_vars: Sequence[Var]) -> tuple[TensorProgram, Var]:
@@ -171,7 +191,10 @@ def fuse(program: TensorProgram, loop_vars: Sequence[Var]) -> tuple[TensorProgra
             rest = rest // loop.extent
     body = substitute_stmt(nest[-1].body, values)
     new = For(fused, extent, body, span=nest[0].span)
-    return replace_stmt(program, nest[0], new), fused
+    changed = replace_stmt(program, nest[0], new)
+    if any(b.predicate is not TRUE for b in blocks_in(body)):
+        require_bindings(changed, f"fuse({_names(loop_vars)})")
+    return changed, fused
 
 
 def reorder(program: TensorProgram, loop_vars: Sequence[Var]) -> TensorProgram:

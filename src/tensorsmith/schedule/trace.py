@@ -280,6 +280,11 @@ class Namer:
             known = self.sampled.get(id(v))
             return int(v) if known is None else known[1]
         if isinstance(v, FunctionType):
+            if v.__code__.co_flags & inspect.CO_VARARGS:
+                raise ScheduleError(
+                    "a function of any number of indices is no index map",
+                    try_="IndexMap.of(function, rank), which says how many there are",
+                )
             return IndexMap.of(v, v.__code__.co_argcount)
         return v
 
