@@ -186,7 +186,7 @@ def _written(module: IRModule, program: TensorProgram) -> set[Buffer]:
 
 def _machine(target: Target) -> Machine:
     is_host = target.arch == Target.host().arch
-    return Machine(target.triple, target.cpu, target.llvm_features(), jit=is_host)
+    return Machine(target.triple, target.cpu, target.llvm_features(), target.abi, jit=is_host)
 
 
 # --- The cache -------------------------------------------------------------------------------------

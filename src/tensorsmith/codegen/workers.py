@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import IO, Final, Self
 
 from tensorsmith.codegen.llvm import emit
-from tensorsmith.codegen.llvm.emit import InvalidCodeError, Machine
+from tensorsmith.codegen.llvm.emit import InvalidCodeError, Machine, NoMachineError
 from tensorsmith.errors import CodegenError
 
 START_SECONDS: Final = 0.4
@@ -61,7 +61,7 @@ class Worker:
             raise
 
     def compile(self, job: Job) -> bytes:
-        """The object code. Raises InvalidCodeError, or WorkerEndedError."""
+        """The object code. Raises as `emit` does, or WorkerEndedError."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         message = None
@@ -73,8 +73,10 @@ class Worker:
             self._process.wait()
             raise WorkerEndedError(self._last_words())
         kind, content = message
-        if kind == emit.FAULT:
+        if kind == emit.INVALID:
             raise InvalidCodeError(content.decode())
+        if kind == emit.NO_MACHINE:
+            raise NoMachineError(content.decode())
         return content
 
     def _last_words(self) -> str:
@@ -112,8 +114,8 @@ def compile_here(job: Job) -> bytes:
     """The object code, made in this process. Raises CodegenError if LLVM does not take it."""
     try:
         return emit.emit(job.ir, job.machine)
-    except InvalidCodeError as error:
-        raise _invalid(job, str(error)) from None
+    except (InvalidCodeError, NoMachineError) as error:
+        raise _refusal(job, error) from None
 
 
 def compile_apart(job: Job) -> bytes:
@@ -151,14 +153,14 @@ def compile_jobs(jobs: Sequence[Job], workers: int) -> list[bytes]:
             try:
                 code = worker.compile(job)
             except WorkerEndedError as error:
-                idle.put(stack.enter_context(Worker()))
+                idle.put(stack.enter_context(Worker()))  # for the jobs that wait
                 raise CodegenError(
                     f"LLVM has no code for something in {job.name!r}",
                     because=f"{error} ({job.machine.triple})",
                 ) from None
-            except InvalidCodeError as error:
+            except (InvalidCodeError, NoMachineError) as error:
                 idle.put(worker)
-                raise _invalid(job, str(error)) from None
+                raise _refusal(job, error) from None
             idle.put(worker)
             return code
 
@@ -166,9 +168,9 @@ def compile_jobs(jobs: Sequence[Job], workers: int) -> list[bytes]:
             return list(threads.map(run, jobs))
 
 
-def _invalid(job: Job, because: str) -> CodegenError:
-    if because.startswith("Unable to") or "target" in because.splitlines()[0].lower():
-        return CodegenError(f"no code can be made for {job.machine.triple}", because=because)
+def _refusal(job: Job, error: InvalidCodeError | NoMachineError) -> CodegenError:
+    if isinstance(error, NoMachineError):
+        return CodegenError(f"no code can be made for {job.machine.triple}", because=str(error))
     return CodegenError(
-        f"the code generated for {job.name!r} is not valid", because=f"{because} (this is our bug)"
+        f"the code generated for {job.name!r} is not valid", because=f"{error} (this is our bug)"
     )

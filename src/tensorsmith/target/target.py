@@ -73,6 +73,14 @@ class Target:
         """The width of ``index``: that of a pointer."""
         return 32 if self.arch in ("wasm32", "i686", "arm", "armv7", "thumb", "riscv32") else 64
 
+    @property
+    def abi(self) -> str:
+        """The calling convention by LLVM's name, where the usual one is not what systems use."""
+        if self.arch in ("riscv64", "riscv32"):
+            base = "lp64" if self.arch == "riscv64" else "ilp32"
+            return base + ("d" if "d" in self.features else "f" if "f" in self.features else "")
+        return ""
+
     def lanes(self, dtype_bytes: int) -> int:
         """How many elements of this size one vector register holds."""
         return max(1, self.vector_bytes // dtype_bytes)

@@ -17,30 +17,39 @@ from typing import IO, Any, Final
 
 HEADER: Final = struct.Struct("<cQ")
 """What precedes a message: what it is, and how many bytes follow."""
-REQUEST, CODE, FAULT = b"?", b"+", b"-"
+REQUEST, CODE, INVALID, NO_MACHINE = b"?", b"+", b"-", b"0"
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What LLVM must know of the machine. optimize: the level of its middle end, 0 to 3."""
+    """What LLVM must know of the machine.
+
+    abi: the calling convention by LLVM's name, '' for the usual one.
+    optimize: the level of the middle end, 0 to 3.
+    """
 
     triple: str
     cpu: str
     features: str
+    abi: str = ""
     optimize: int = 2
     jit: bool = False
 
 
 class InvalidCodeError(Exception):
-    """LLVM does not take the text, or has no such machine."""
+    """LLVM does not take the text."""
+
+
+class NoMachineError(Exception):
+    """LLVM has no such machine."""
 
 
 _lock: Final = threading.Lock()
-_machines: dict[tuple[str, str, str, bool], Any] = {}
+_machines: dict[tuple[str, str, str, str, bool], Any] = {}
 
 
 def emit(ir: str, machine: Machine) -> bytes:
-    """The object file of a module's LLVM text. Raises InvalidCodeError."""
+    """The object file of a module's LLVM text. Raises InvalidCodeError, or NoMachineError."""
     import llvmlite.binding as llvm
 
     with _lock:
@@ -60,7 +69,7 @@ def emit(ir: str, machine: Machine) -> bytes:
 def _target_machine(machine: Machine) -> Any:  # llvmlite has no types
     import llvmlite.binding as llvm
 
-    key = (machine.triple, machine.cpu, machine.features, machine.jit)
+    key = (machine.triple, machine.cpu, machine.features, machine.abi, machine.jit)
     if key not in _machines:
         if not _machines:
             llvm.initialize_all_targets()
@@ -74,9 +83,10 @@ def _target_machine(machine: Machine) -> Any:  # llvmlite has no types
                 reloc="pic",
                 codemodel="small",
                 jit=machine.jit,
+                abiname=machine.abi,
             )
         except RuntimeError as error:
-            raise InvalidCodeError(str(error)) from None
+            raise NoMachineError(str(error)) from None
     return _machines[key]
 
 
@@ -102,7 +112,9 @@ def answer(content: bytes) -> bytes:
     try:
         kind, result = CODE, emit(asked["ir"], Machine(**asked["machine"]))
     except InvalidCodeError as error:
-        kind, result = FAULT, str(error).encode()
+        kind, result = INVALID, str(error).encode()
+    except NoMachineError as error:
+        kind, result = NO_MACHINE, str(error).encode()
     return HEADER.pack(kind, len(result)) + result
 
 
