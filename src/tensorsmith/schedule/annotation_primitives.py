@@ -116,6 +116,7 @@ class AnnotationPrimitives(Scheduled):
         """Mark in the trace where rules of a search end and what follows from them begins.
 
         Changes nothing. A search replays what stands before, and does what comes after anew.
+        Always legal.
 
         >>> from tensorsmith import te
         >>> from tensorsmith.schedule import Schedule

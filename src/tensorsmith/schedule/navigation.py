@@ -173,6 +173,15 @@ class Navigation(Scheduled):
         """The blocks behind a block, in the same block or program, that read what it writes.
 
         Not possible if the block is no longer there.
+
+        >>> from tensorsmith import te
+        >>> from tensorsmith.schedule import Schedule
+        >>> A = te.placeholder((4,), name="A")
+        >>> B = te.compute((4,), lambda i: A[i] + 1.0, "B")
+        >>> C = te.compute((4,), lambda i: B[i] * 2.0, "C")
+        >>> s = Schedule(te.program([A], C, "f"))
+        >>> s.get_consumers(s.get_block("B"))
+        [block 'C']
         """
         return _refs(block.program, dependence.consumers(self._of(block), block.name))
 
