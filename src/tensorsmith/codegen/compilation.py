@@ -77,7 +77,7 @@ def build(
 
 
 def object_code(module: IRModule | TensorProgram, target: Target | str) -> bytes:
-    """The object file of a verified module for any target, to be linked by other tools.
+    r"""The object file of a verified module for any target, to be linked by other tools.
 
     Each program is a function ``int32_t name(void **args, void *context)`` of C: `args` has for a
     tensor the address of its ``DLTensor``, for a number its value, in 8 bytes each; `context` may
@@ -90,7 +90,7 @@ def object_code(module: IRModule | TensorProgram, target: Target | str) -> bytes
     >>> A = te.placeholder((4,), name="A")
     >>> program = te.program([A], te.compute((4,), lambda i: A[i] + 1.0, "B"), "add_one")
     >>> object_code(program, "aarch64")[:4]
-    b'\\x7fELF'
+    b'\x7fELF'
     """
     if isinstance(module, TensorProgram):
         module = IRModule.of(module)
@@ -99,7 +99,7 @@ def object_code(module: IRModule | TensorProgram, target: Target | str) -> bytes
     text = print_llvm(module, target)
     text.define_parallel()
     name = ", ".join(module.functions)
-    return compile_apart(Job(name, text.render(), _machine(target)))
+    return compile_apart(Job(name, text.render(), _machine(target, text)))
 
 
 def _check_host(target: Target) -> None:
@@ -135,7 +135,7 @@ def split(module: IRModule) -> Iterator[IRModule]:
 def _compile(units: list[IRModule], target: Target, *, check_bounds: bool) -> list[ObjectCode]:
     texts = [print_llvm(unit, target, check_bounds=check_bounds) for unit in units]
     jobs = [
-        Job(", ".join(unit.functions), text.render(), _machine(target))
+        Job(", ".join(unit.functions), text.render(), _machine(target, text))
         for unit, text in zip(units, texts, strict=True)
     ]
     codes = compile_all(jobs, target.cores)
@@ -184,12 +184,15 @@ def _written(module: IRModule, program: TensorProgram) -> set[Buffer]:
     return written
 
 
-def _machine(target: Target) -> Machine:
+def _machine(target: Target, text: ModuleText) -> Machine:
     is_host = target.arch == Target.host().arch
-    return Machine(target.triple, target.cpu, target.llvm_features(), target.abi, jit=is_host)
+    optimize = 0 if text.is_scheduled else 2
+    return Machine(
+        target.triple, target.cpu, target.llvm_features(), target.abi, optimize, jit=is_host
+    )
 
 
-# --- The cache -------------------------------------------------------------------------------------
+# --- The cache ------------------------------------------------------------------------------------
 
 
 def cache_key(module: IRModule, target: Target) -> str:

@@ -48,7 +48,7 @@ class Worker:
     def __init__(self) -> None:
         if not sys.executable:
             raise OSError("there is no Python to start")
-        self._said: IO[bytes] = tempfile.TemporaryFile()
+        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the worker)
         try:
             self._process = subprocess.Popen(  # noqa: S603 (this Python, a file of our own)
                 [sys.executable, "-P", "-S", emit.__file__, json.dumps(sys.path)],

@@ -25,7 +25,8 @@ class Machine:
     """What LLVM must know of the machine.
 
     abi: the calling convention by LLVM's name, '' for the usual one.
-    optimize: the level of the middle end, 0 to 3.
+    optimize: the level of the middle end, 0 to 3; 0 for code that is in vectors and unrolled
+        already, whose local buffers become registers and no more.
     """
 
     triple: str
@@ -62,8 +63,20 @@ def emit(ir: str, machine: Machine) -> bytes:
             raise InvalidCodeError(str(error)) from None
         tuning = llvm.create_pipeline_tuning_options(speed_level=machine.optimize)
         passes = llvm.create_pass_builder(made, tuning)
-        passes.getModulePassManager().run(module, passes)
+        _middle_end(machine, passes).run(module, passes)
         return bytes(made.emit_object(module))
+
+
+def _middle_end(machine: Machine, passes: Any) -> Any:  # llvmlite has no types
+    import llvmlite.binding as llvm
+
+    if machine.optimize:
+        return passes.getModulePassManager()
+    few = llvm.create_new_module_pass_manager()
+    few.add_sroa_pass()
+    few.add_instruction_combine_pass()
+    few.add_simplify_cfg_pass()
+    return few
 
 
 def _target_machine(machine: Machine) -> Any:  # llvmlite has no types

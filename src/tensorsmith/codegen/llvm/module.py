@@ -13,6 +13,7 @@ from tensorsmith.codegen.llvm.memory import Place
 from tensorsmith.codegen.llvm.types import register_type
 from tensorsmith.codegen.lower.calls import callee_values
 from tensorsmith.codegen.lower.pipeline import lower
+from tensorsmith.codegen.lower.scheduled import SCHEDULED
 from tensorsmith.errors import Span
 from tensorsmith.ir import Buffer, For, Invoke, IRModule, TensorProgram, Var
 from tensorsmith.ir.dtype import float32, float64
@@ -66,6 +67,8 @@ class ModuleText:
     scopes: dict[Buffer, int] = field(default_factory=dict)
     """The number of each buffer of the program that is being printed."""
     alias_nodes: list[str] = field(default_factory=list)
+    is_scheduled: bool = True
+    """Whether all programs need little of LLVM's middle end."""
     program: TensorProgram | None = None
     """The program that is being printed."""
 
@@ -152,6 +155,7 @@ class ModuleText:
         """Print a program: its body, and the entry that checks arguments and calls it."""
         self.program = program
         lowered = lower(program, self.module.functions, self.target, check_bounds=self.check_bounds)
+        self.is_scheduled = self.is_scheduled and bool(lowered.attrs.get(SCHEDULED))
         function = Function(self, f"{program.name}.body")
         params: list[str] = []
         for p in program.params:

@@ -10,6 +10,7 @@ from tensorsmith.codegen.lower.blocks import lower_blocks
 from tensorsmith.codegen.lower.calls import MOST_STATEMENTS, inline_calls, prepare_calls
 from tensorsmith.codegen.lower.compact import compact_buffers
 from tensorsmith.codegen.lower.partition import partition_loops
+from tensorsmith.codegen.lower.scheduled import mark_scheduled
 from tensorsmith.codegen.lower.unroll import unroll_loops
 from tensorsmith.codegen.lower.vectors import strip_vectors
 from tensorsmith.ir import TensorProgram
@@ -35,6 +36,7 @@ def pipeline(
         partition_loops,
         partial(strip_vectors, vector_bytes=target.vector_bytes),
         partial(prepare_calls, functions=functions),
+        mark_scheduled,
         unroll_loops,
     )
 
