@@ -7,9 +7,8 @@ dependences let them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from tensorsmith.arith import Analyzer
 from tensorsmith.arith.accesses import Access, collect_accesses
@@ -17,112 +16,50 @@ from tensorsmith.arith.iter_map import detect_iter_map
 from tensorsmith.arith.regions import clip_region, relaxed_region, union_region
 from tensorsmith.errors import ArithError
 from tensorsmith.ir import (
-    Alloc,
     Block,
     Buffer,
     Expr,
     For,
     If,
-    Iter,
     IterKind,
-    Load,
-    LoopKind,
     Max,
     Min,
     Region,
-    Seq,
     Stmt,
-    Store,
     TensorProgram,
     Var,
     While,
     free_vars,
     postorder,
-    seq,
     substitute,
 )
-from tensorsmith.ir.rewrite import children, replace_buffers, statements, with_children
+from tensorsmith.ir.rewrite import replace_buffers, statements
 from tensorsmith.ir.stmt import ZERO
+from tensorsmith.schedule.copies import (
+    Spot,
+    after_alone,
+    before_all,
+    buffer_of,
+    cached_buffer,
+    copy_block,
+    copy_of,
+    element_copy,
+    fresh_block_name,
+    insert,
+    replace_by_id,
+)
 from tensorsmith.schedule.dependence import (
     check_movable,
     effects,
     has_loads,
     scope_of,
-    units,
     why_opaque,
     writers,
 )
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.independence import check_marked_loops
-from tensorsmith.schedule.placement import Place, Range, place_of, regenerate
-from tensorsmith.schedule.tree import Site, block_names, find_block, fresh_name, replace_stmt, sites
-
-PARALLEL: Final = LoopKind.PARALLEL
-THREAD: Final = LoopKind.THREAD
-
-
-def buffer_of(block: Block, which: int | str, *, written: bool) -> Buffer:
-    """The buffer that a block reads or writes, by position in the order of first access, or name.
-
-    Raises ScheduleError, with the names there are.
-    """
-    accesses = collect_accesses(block)
-    found = list(dict.fromkeys(a.region.buffer for a in accesses if a.is_write is written))
-    if not written:
-        own = {a.region.buffer for a in accesses if a.is_write}
-        found = [b for b in found if b not in own]
-    if isinstance(which, str):
-        named = [b for b in found if b.name == which]
-        if named:
-            return named[0]
-    elif 0 <= which < len(found):
-        return found[which]
-    verb = "writes" if written else "reads"
-    known = ", ".join(repr(b.name) for b in found) or "nothing"
-    raise ScheduleError(
-        f"block {block.name!r} {verb} no buffer {which!r}",
-        try_=f"what it {verb}: {known}, by name or by position",
-        where=block.span,
-    )
-
-
-def cached_buffer(program: TensorProgram, buffer: Buffer, scope: str, **fields: object) -> Buffer:
-    """A dense local buffer like `buffer`, named after it and its scope."""
-    taken = {p.name for p in program.params} | {
-        s.buffer.name for s in statements(program.body) if isinstance(s, Alloc)
-    }
-    name = fresh_name(f"{buffer.name}_{scope.replace('.', '_')}", taken)
-    kept: dict[str, object] = {"strides": None, "offset": ZERO, "layout": None, "span": None}
-    return buffer.replace(name=name, scope=scope, **{**kept, **fields})
-
-
-def allocate_in(program: TensorProgram, scope: Stmt, buffer: Buffer) -> TensorProgram:
-    """The program with `buffer` allocated at the start of a scope."""
-    return replace_stmt(program, scope, seq(Alloc(buffer), scope))
-
-
-def copy_block(name: str, target: Buffer, source: Buffer) -> Block:
-    """A block, without loops, that copies all of `source` to the same place of `target`."""
-    iters = tuple(
-        Iter(v := Var(f"v{d}"), extent, IterKind.SPATIAL, v)
-        for d, extent in enumerate(source.shape)
-    )
-    at = tuple(it.var for it in iters)
-    return Block(name, iters, Store(target, at, Load(source, at)))
-
-
-def copy_of(
-    block: Block, box: Sequence[Range], place: Place, *, may_repeat: bool = True
-) -> tuple[Stmt, set[Var]]:
-    """A copy block under loops at `place`, for a box of its iterators. See `regenerate`."""
-    needed = {it.var: r for it, r in zip(block.iters, box, strict=True)}
-    return regenerate(block, needed, place, preserve_unit_loops=True, may_repeat=may_repeat)
-
-
-def fresh_block_name(program: TensorProgram, name: str) -> str:
-    """`name`, or it with a number where a block has it."""
-    return fresh_name(name, block_names(program))
-
+from tensorsmith.schedule.placement import Range
+from tensorsmith.schedule.tree import Site, find_block, find_loop, sites
 
 # --- Reading through a cache -----------------------------------------------------------------
 
@@ -133,41 +70,38 @@ def cache_read(
     which: int | str,
     scope: str,
     consumers: Sequence[str] | None = None,
+    at: Var | None = None,
 ) -> tuple[TensorProgram, str]:
-    """See `Schedule.cache_read`. Gives the name of the copy block."""
+    """See `Schedule.cache_read`. Gives the name of the copy block.
+
+    at: the loop in which the copy stands; as far out as can be if None.
+    """
     site = find_block(program, name)
     assert isinstance(site.node, Block)
     buffer = buffer_of(site.node, which, written=False)
     root = scope_of(program, site)
     using = _consumers(program, site, buffer, [name] if consumers is None else consumers)
-    spot = _before_all(program, root, using, buffer)
+    start = root if at is None else loop_body(program, site, at)
+    spot = before_all(program, start, using, buffer)
     region = _region_read(spot, using, buffer)
-    _check_all_written(program, buffer, region, spot)
+    check_all_written(program, buffer, region, spot)
     new = cached_buffer(program, buffer, scope)
     copy_name = fresh_block_name(program, new.name)
     copied, repeating = copy_of(copy_block(copy_name, new, buffer), region.ranges, spot.place())
     changes = {id(b): replace_buffers(b, {buffer: new}) for b in using}
-    parts = [_replace_by_id(p, changes) for p in spot.parts]
-    program = _insert(program, root, spot, (copied, *parts), new, repeating)
+    parts = [replace_by_id(p, changes) for p in spot.parts]
+    program = insert(program, root, spot, (copied, *parts), new, repeating)
     check_marked_loops(program, spot.around)
     return program, copy_name
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """Statements side by side, and the statement around: a sequence, or what has one child."""
-
-    parts: tuple[Stmt, ...]
-    around: tuple[Stmt, ...]
-
-    def place(self) -> Place:
-        """The place, with what is known there."""
-        return place_of(Site(self.parts[0], self.around))
-
-    @property
-    def loops(self) -> set[Var]:
-        """The variables of the loops around."""
-        return {s.var for s in self.around if isinstance(s, For)}
+def loop_body(program: TensorProgram, site: Site, var: Var) -> Stmt:
+    """The body of a loop around the block at `site`. Raises ScheduleError if it is not around."""
+    loop = find_loop(program, var).node
+    if loop not in site.loops:
+        raise ScheduleError(f"loop {var.name!r} is not around the block", where=loop.span)
+    assert isinstance(loop, For)
+    return loop.body
 
 
 def _consumers(
@@ -191,48 +125,6 @@ def _consumers(
             )
         found.append(other.node)
     return found
-
-
-def _before_all(
-    program: TensorProgram, root: Stmt, using: Sequence[Block], buffer: Buffer
-) -> Spot:
-    """The outermost statements that hold all of `using`, and do not write the buffer."""
-    around = _path_to(program.body, root)
-    here = root
-    while True:
-        parts = here.stmts if isinstance(here, Seq) else (here,)
-        holding = [k for k, p in enumerate(parts) if _holds(p, using)]
-        span = parts[holding[0] : holding[-1] + 1]
-        outer = (*around, here) if isinstance(here, Seq) else around
-        if buffer not in effects(*span).writes:
-            return Spot(span, outer)
-        if len(span) != 1 or isinstance(span[0], Block):
-            raise ScheduleError(
-                f"{buffer.name!r} is written between the blocks that read it",
-                given=", ".join(repr(b.name) for b in using),
-                because="one copy cannot have the values before and after",
-                try_="a cache for each of them",
-            )
-        around = (*outer, span[0])
-        inside = [c for c in children(span[0]) if _holds(c, using)]
-        if len(inside) != 1:
-            raise ScheduleError(f"no place is common to all readers of {buffer.name!r}")
-        here = inside[0]
-
-
-def _path_to(s: Stmt, target: Stmt) -> tuple[Stmt, ...]:
-    """The statements around `target` in `s`."""
-    stack: list[tuple[Stmt, tuple[Stmt, ...]]] = [(s, ())]
-    while stack:
-        x, around = stack.pop()
-        if x is target:
-            return around
-        stack.extend((c, (*around, x)) for c in children(x))
-    raise AssertionError(target)
-
-
-def _holds(s: Stmt, blocks: Sequence[Block]) -> bool:
-    return any(x is b for x in statements(s) for b in blocks)
 
 
 def _region_read(spot: Spot, using: Sequence[Block], buffer: Buffer) -> Region:
@@ -261,7 +153,7 @@ def _is_involved(r: Range, loops: set[Var]) -> bool:
     return any(v in loops for v in free_vars(extent))
 
 
-def _check_all_written(program: TensorProgram, buffer: Buffer, region: Region, spot: Spot) -> None:
+def check_all_written(program: TensorProgram, buffer: Buffer, region: Region, spot: Spot) -> None:
     """A local buffer must have been written wherever the copy reads it."""
     if buffer in program.buffers:
         return
@@ -292,7 +184,7 @@ def written_box(site: Site, spot: Spot, buffer: Buffer) -> list[Range] | None:
         return None
     accesses = [a for a in collect_accesses(block.body) if a.is_write]
     points = [a for a in accesses if a.region.buffer is buffer and not a.guards and not a.loops]
-    taken = _points_taken(site, spot) if points else None
+    taken = points_taken(site, spot) if points else None
     if taken is None:
         return None
     facts = Analyzer()
@@ -309,8 +201,11 @@ def written_box(site: Site, spot: Spot, buffer: Buffer) -> list[Range] | None:
     return box
 
 
-def _points_taken(site: Site, spot: Spot) -> dict[Var, Range] | None:
-    """The values of the block's spatial iterators in one iteration of the loops around the spot."""
+def points_taken(
+    site: Site, spot: Spot, kinds: Collection[IterKind] = (IterKind.SPATIAL,)
+) -> dict[Var, Range] | None:
+    """The values of the block's iterators of some kinds in one iteration of the loops around the
+    spot, each combination of them taken; None if that cannot be said."""
     block = site.node
     assert isinstance(block, Block)
     inner = {
@@ -320,7 +215,7 @@ def _points_taken(site: Site, spot: Spot) -> dict[Var, Range] | None:
     }
     if any(isinstance(s, (If, While)) and s not in spot.around for s in site.around):
         return None
-    spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
+    spatial = [it for it in block.iters if it.kind in kinds]
     facts = spot.place().inside
     try:
         found = detect_iter_map(
@@ -334,40 +229,6 @@ def _points_taken(site: Site, spot: Spot) -> dict[Var, Range] | None:
     }
 
 
-def _replace_by_id(s: Stmt, changes: Mapping[int, Stmt]) -> Stmt:
-    if id(s) in changes:
-        return changes[id(s)]
-    return with_children(s, tuple(_replace_by_id(c, changes) for c in children(s)))
-
-
-def _insert(
-    program: TensorProgram,
-    root: Stmt,
-    spot: Spot,
-    parts: Sequence[Stmt],
-    new: Buffer,
-    repeating: Collection[Var] = (),
-) -> TensorProgram:
-    """The program with `parts` in the place of the spot's, and `new` allocated in the scope, or in
-    the innermost loop of `repeating` that runs in parallel."""
-    if spot.around and isinstance(around := spot.around[-1], Seq):
-        at = next(k for k, p in enumerate(around.stmts) if p is spot.parts[0])
-        inner = (*around.stmts[:at], *parts, *around.stmts[at + len(spot.parts) :])
-        old: Stmt = around
-        changed = seq(*inner)
-    else:
-        old, changed = spot.parts[0], seq(*parts)
-    racing = [
-        s
-        for s in spot.around
-        if isinstance(s, For) and s.var in repeating and s.kind in (PARALLEL, THREAD)
-    ]
-    home = racing[-1].body if racing else root
-    if old is home:
-        return replace_stmt(program, home, seq(Alloc(new), changed))
-    return replace_stmt(allocate_in(program, home, new), old, changed)
-
-
 # --- Writing through a cache -----------------------------------------------------------------
 
 
@@ -377,30 +238,35 @@ def cache_write(
     which: int | str,
     scope: str,
     consumers: Sequence[str] = (),
+    at: Var | None = None,
 ) -> tuple[TensorProgram, str]:
-    """See `Schedule.cache_write`. Gives the name of the copy block."""
+    """See `Schedule.cache_write`. Gives the name of the copy block.
+
+    at: the loop in which the copy stands; as far out as can be if None.
+    """
     site = find_block(program, name)
     block = site.node
     assert isinstance(block, Block)
     check_movable(block, "cache_write")
     buffer = buffer_of(block, which, written=True)
     root = scope_of(program, site)
-    indices = _indices_written(block, buffer)
+    indices = indices_written(block, buffer)
     readers = _readers_of_cache(program, site, buffer, consumers)
-    spot = _after_alone(program, site, root, buffer)
+    start = root if at is None else loop_body(program, site, at)
+    spot = after_alone(site, start, buffer)
     new = cached_buffer(program, buffer, scope)
     copy_name = fresh_block_name(program, f"{buffer.name}_{new.scope.replace('.', '_')}")
-    copied = _copy_out(copy_name, site, spot, indices, (buffer, new))
+    copied = copy_out(copy_name, site, spot, indices, (buffer, new))
     changes = {id(b): replace_buffers(b, {buffer: new}) for b in (block, *readers)}
-    own = _replace_by_id(spot.parts[0], changes)
-    program = _insert(program, root, spot, (own, copied), new)
+    own = replace_by_id(spot.parts[0], changes)
+    program = insert(program, root, spot, (own, copied), new)
     rest = {id(b): changes[id(b)] for b in readers}
-    program = replace(program, body=_replace_by_id(program.body, rest))
+    program = replace(program, body=replace_by_id(program.body, rest))
     check_marked_loops(program, spot.around)
     return program, copy_name
 
 
-def _indices_written(block: Block, buffer: Buffer) -> tuple[Expr, ...]:
+def indices_written(block: Block, buffer: Buffer) -> tuple[Expr, ...]:
     """Where the block writes the buffer, one element a point."""
     parts = (block.body,) if block.init is None else (block.init, block.body)
     accesses = [a for p in parts for a in collect_accesses(p) if a.is_write]
@@ -442,33 +308,21 @@ def _readers_of_cache(
     return [b for b in _consumers(program, site, buffer, names) if b is not site.node]
 
 
-def _after_alone(program: TensorProgram, site: Site, root: Stmt, buffer: Buffer) -> Spot:
-    """The outermost statement with the block in which nothing else touches the buffer."""
-    path = (*site.around, site.node)
-    first = next(k for k, s in enumerate(path) if s is root)
-    conditional = [k + 1 for k, s in enumerate(path) if isinstance(s, (If, While))]
-    for at in range(max([first, *conditional]), len(path)):
-        s = path[at]
-        if isinstance(s, Seq):
-            continue
-        others = [u for u in units(s) if u is not site.node]
-        touched = effects(*others)
-        if buffer not in touched.reads | touched.writes:
-            return Spot((s,), path[:at])
-    raise AssertionError(site.node)
-
-
-def _copy_out(
+def copy_out(
     name: str,
     site: Site,
     spot: Spot,
     indices: tuple[Expr, ...],
     buffers: tuple[Buffer, Buffer],
+    source_at: tuple[Expr, ...] | None = None,
 ) -> Stmt:
-    """Loops and a block that copy what the block wrote in the statement at the spot."""
+    """Loops and a block that copy what the block wrote in the statement at the spot.
+
+    indices: of the element that a point writes; source_at: where it is in the second buffer.
+    """
     block = site.node
     assert isinstance(block, Block)
-    taken = _points_taken(site, spot)
+    taken = points_taken(site, spot)
     for it in block.iters:
         if it.kind is not IterKind.SPATIAL and spot.loops & set(free_vars(it.binding)):
             raise ScheduleError(
@@ -487,9 +341,5 @@ def _copy_out(
     order = [v for i in indices for v in free_vars(i)]
     spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
     spatial.sort(key=lambda it: order.index(it.var) if it.var in order else -1)
-    fresh = tuple(replace(it, var=it.var.renamed(it.var.name)) for it in spatial)
-    values: dict[Expr, Expr] = {a.var: b.var for a, b in zip(spatial, fresh, strict=True)}
-    at = tuple(substitute(i, values) for i in indices)
-    copied = Block(name, fresh, Store(target, at, Load(source, at)))
-    box = [taken[it.var] for it in spatial]
-    return copy_of(copied, box, spot.place(), may_repeat=False)[0]
+    copied = element_copy(name, spatial, (target, indices), (source, source_at or indices))
+    return copy_of(copied, [taken[it.var] for it in spatial], spot.place(), may_repeat=False)[0]

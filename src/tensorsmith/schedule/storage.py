@@ -24,7 +24,7 @@ from tensorsmith.ir import (
     transform,
 )
 from tensorsmith.ir.rewrite import map_exprs, replace_buffers, statements, transform_stmt
-from tensorsmith.schedule.cache import buffer_of
+from tensorsmith.schedule.copies import buffer_of
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.tree import find_block
 
