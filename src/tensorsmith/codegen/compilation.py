@@ -11,6 +11,7 @@ from typing import Final
 
 import tensorsmith
 from tensorsmith.codegen.llvm.emit import Machine
+from tensorsmith.codegen.llvm.instructions import INSTRUCTIONS
 from tensorsmith.codegen.llvm.module import ModuleText, print_llvm
 from tensorsmith.codegen.workers import Job, compile_all, compile_apart
 from tensorsmith.errors import TargetError
@@ -177,6 +178,9 @@ def _written(module: IRModule, program: TensorProgram) -> set[Buffer]:
         elif isinstance(s, Invoke):
             callee = module.functions.get(s.callee)
             inside = None if callee is None else _written(module, callee)
+            if s.callee in INSTRUCTIONS:
+                written.update(a.buffer for a in s.args[:1] if isinstance(a, Region))
+                continue
             params = [None] * len(s.args) if callee is None else callee.params
             for argument, p in zip(s.args, params, strict=True):
                 if isinstance(argument, Region) and (inside is None or p in inside):

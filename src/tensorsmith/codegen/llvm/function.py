@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tensorsmith.arith import Analyzer
+from tensorsmith.codegen.llvm import calls
 from tensorsmith.codegen.llvm.expressions import Expressions
 from tensorsmith.codegen.llvm.memory import Memory, Place
 from tensorsmith.codegen.llvm.text import Lines, Text
@@ -33,7 +34,6 @@ from tensorsmith.ir import (
     Le,
     LoopKind,
     Lt,
-    Region,
     Seq,
     Stmt,
     Store,
@@ -141,7 +141,7 @@ class Function:
             case While():
                 self.while_loop(s)
             case Invoke():
-                self.invoke(s)
+                calls.invoke(self, s)
             case Alloc():
                 pass  # alone: nothing follows that could use it
             case _:
@@ -247,12 +247,20 @@ class Function:
         self.text.close()
         self.text.begin(after)
 
-    def check_bounds(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
-        """In a debug build: fail where an index leaves the buffer."""
+    def check_bounds(
+        self,
+        buffer: Buffer,
+        indices: tuple[Expr, ...],
+        extents: tuple[Expr, ...] | None = None,
+    ) -> None:
+        """In a debug build: fail where an index, or a range of that extent, leaves the buffer."""
         if not self.module.check_bounds:
             return
-        for axis, (i, extent) in enumerate(zip(indices, buffer.shape, strict=True)):
-            inside = And(Le(as_expr(0), i), Lt(i, extent))
+        for axis, (i, size) in enumerate(zip(indices, buffer.shape, strict=True)):
+            if extents is None:
+                inside = And(Le(as_expr(0), i), Lt(i, size))
+            else:
+                inside = And(Le(as_expr(0), i), Le(i + extents[axis], size))
             if self.facts.prove(inside) is True:
                 continue
             value, lanes = self.expressions.value(inside)
@@ -321,19 +329,6 @@ class Function:
             self.stmt(s.body)
         self.text.close()
         self.loop = None
-
-    # --- Calls -------------------------------------------------------------------------------
-
-    def invoke(self, s: Invoke) -> None:
-        """Call a program of the module, or an external symbol, and pass its error code on."""
-        args: list[str] = []
-        for a in s.args:
-            if isinstance(a, Region):
-                args.append(f"ptr {self.memory.address(a.buffer, tuple(r[0] for r in a.ranges))}")
-            else:
-                value, _ = self.expressions.value(a)
-                args.append(f"{register_type(a.dtype)} {value}")
-        self.module.call(self, s, args)
 
 
 def _safe(name: str) -> str:
