@@ -23,9 +23,10 @@ INTRODUCTION = """\
 <!-- Made by tools/schedule_reference.py from the docstrings; changes belong there. -->
 
 A `Schedule` holds a module of [tensor programs](../design/representation.md) and changes it by
-*primitives*. Each checks first that the program will compute the same; if it will not, or this cannot
-be seen, it raises `ScheduleError`, says what would be violated, and has changed nothing. What was done
-is kept in `Schedule.trace`, which prints as the calls that do it again, and goes to JSON and back.
+*primitives*. Each checks first that the program will compute the same; if it will not, or this
+cannot be seen, it raises `ScheduleError`, says what would be violated, and has changed nothing.
+What was done is kept in `Schedule.trace`, which prints as the calls that do it again, and goes to
+JSON and back.
 
 `help(Schedule.split)` shows a program before and after; so do the docstrings of all primitives.
 """

@@ -74,7 +74,13 @@ def _loop_partition(draw: Draw, s: Schedule) -> None:
 
 
 def _merge(draw: Draw, s: Schedule) -> None:
-    s.merge(some_loop(draw, s), some_loop(draw, s))
+    block = some_block(draw, s)
+    others = s.get_consumers(block)
+    if not others:
+        raise ScheduleError("no consumers")
+    loops = s.get_loops(block), s.get_loops(draw(st.sampled_from(others)))
+    depth = draw(st.integers(0, max(0, min(map(len, loops)) - 1)))
+    s.merge(*(nest[min(depth, len(nest) - 1)] for nest in loops if nest))
 
 
 def _add_unit_loop(draw: Draw, s: Schedule) -> None:
@@ -121,7 +127,10 @@ def _compute_location(draw: Draw, s: Schedule) -> None:
 
 
 def _reverse_compute_at(draw: Draw, s: Schedule) -> None:
-    s.reverse_compute_at(some_block(draw, s), some_loop(draw, s))
+    block = some_block(draw, s)
+    makers = s.get_producers(block)
+    loops = s.get_loops(draw(st.sampled_from(makers))) if makers else []
+    s.reverse_compute_at(block, draw(st.sampled_from(loops)) if loops else some_loop(draw, s))
 
 
 def _cache(draw: Draw, s: Schedule) -> None:

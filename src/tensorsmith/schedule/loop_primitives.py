@@ -132,8 +132,9 @@ class LoopPrimitives(Scheduled):
         The blocks of the first piece keep their names. A reduction starts in the first piece, and
         goes on in the others.
 
-        Not legal if the points are not known to ascend within the range, or if a piece takes no box
-        of the points of a block (as half of a fused loop does).
+        Not legal if the points are not known to ascend within the range; if a piece takes no box
+        of the points of a block (as half of a fused loop does); or if it is not known where the
+        reduction of a block starts.
 
         >>> from tensorsmith import te
         >>> from tensorsmith.schedule import Schedule

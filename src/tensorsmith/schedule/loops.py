@@ -19,6 +19,8 @@ from tensorsmith.ir import (
     Const,
     Expr,
     ExprLike,
+    FloorDiv,
+    FloorMod,
     For,
     If,
     IterKind,
@@ -29,6 +31,7 @@ from tensorsmith.ir import (
     Var,
     as_expr,
     free_vars,
+    postorder,
 )
 from tensorsmith.ir.rewrite import children, substitute_stmt, with_children
 from tensorsmith.ir.stmt import TRUE, ZERO
@@ -81,9 +84,20 @@ def split(
         kept.append(v)
         result = For(v, extent, result, span=loop.span)
     changed = replace_stmt(program, loop, result)
-    if guard is not TRUE:
+    if not _is_seen_at_once(loop, guard):
         require_bindings(changed, f"split({var.name})")
     return changed, list(reversed(kept))
+
+
+def _is_seen_at_once(loop: For, guard: Expr) -> bool:
+    """Whether bindings stay what they are: sums in which the loop is a term, without predicates."""
+    for block in blocks_in(loop.body):
+        bindings = [it.binding for it in block.iters if loop.var in free_vars(it.binding)]
+        if any(isinstance(e, (FloorDiv, FloorMod)) for e in postorder(*bindings)):
+            return False
+        if block.predicate is not TRUE:
+            return False
+    return guard is TRUE
 
 
 def plain_loop(loop: Stmt, primitive: str) -> For:

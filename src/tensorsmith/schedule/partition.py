@@ -64,7 +64,7 @@ def loop_partition(
         body = substitute_stmt(body, {var: piece_var})
         begin, extent = facts.simplify(loop.start + start), facts.simplify(stop - start)
         place = _Place({**around, piece_var: (begin, extent)}, outer, frozenset({piece_var}))
-        body = _Narrowed(_facts_outside(site), is_first=at == 0).stmt(body, place)
+        body = _Narrowed(_facts_outside(site)).stmt(body, place)
         pieces.append(replace(loop, var=piece_var, start=begin, extent=extent, body=body))
     return unique_block_names(replace_stmt(program, loop, seq(*pieces))), new_vars
 
@@ -113,9 +113,8 @@ class _Place:
 class _Narrowed:
     """The blocks of one piece, whose iterators range over what the piece takes."""
 
-    def __init__(self, facts: Analyzer, *, is_first: bool) -> None:
+    def __init__(self, facts: Analyzer) -> None:
         self.facts = facts
-        self.is_first = is_first
 
     def stmt(self, s: Stmt, place: _Place) -> Stmt:
         if isinstance(s, Block):
@@ -130,8 +129,7 @@ class _Narrowed:
         if not moving:
             return block
         iters = self.narrowed(block, place)
-        resumes = any(it.kind is IterKind.REDUCE and it.var in moving for it in block.iters)
-        init = None if resumes and not self.is_first else block.init
+        init = block.init if self.starts(block, iters) else None
         inside = _Place(
             {},
             {**place.iters, **{it.var: (it.start, it.extent) for it in iters}},
@@ -140,6 +138,20 @@ class _Narrowed:
         body = self.stmt(block.body, inside)
         init = None if init is None else self.stmt(init, inside)
         return replace(block, iters=iters, init=init, body=body)
+
+    def starts(self, block: Block, iters: tuple[Iter, ...]) -> bool:
+        """Whether the piece takes the first values of the reduce iterators, where the init runs."""
+        pairs = zip(block.iters, iters, strict=True)
+        first = [(a.start, b.start) for a, b in pairs if a.kind is IterKind.REDUCE]
+        if all(self.facts.equal(a, b) for a, b in first):
+            return True
+        if any(self.facts.prove(a < b) is True for a, b in first):
+            return False
+        raise ScheduleError(
+            f"loop_partition: it is not known whether a piece starts the reduction of block"
+            f" {block.name!r}",
+            where=block.span,
+        )
 
     def narrowed(self, block: Block, place: _Place) -> tuple[Iter, ...]:
         ordered = [it for it in block.iters if it.kind is not IterKind.OPAQUE]
