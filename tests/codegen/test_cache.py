@@ -250,9 +250,11 @@ def test_a_folder_that_cannot_be_made_warns_once(
         check(build(added(), threads=1))
     assert compiled == ["added"] * 2
     assert [r.getMessage() for r in caplog.records] == [
-        f"compiled code cannot be kept in {tmp_path / 'file' / 'code'} (Not a directory), so every"
-        " process compiles anew; set TENSORSMITH_CACHE_DIR to a folder that can be written, or"
-        " TENSORSMITH_CACHE=0"
+        (
+            f"compiled code cannot be kept in {tmp_path / 'file' / 'code'} (Not a directory),"
+            " so every process compiles anew; set TENSORSMITH_CACHE_DIR to a folder that can be"
+            " written, or TENSORSMITH_CACHE=0"
+        )
     ]
 
 

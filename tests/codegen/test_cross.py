@@ -16,8 +16,7 @@ import pytest
 from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.codegen import build, object_code
-from tensorsmith.codegen.compilation import _machine
-from tensorsmith.codegen.llvm.emit import emit
+from tensorsmith.codegen.llvm.emit import Machine, emit
 from tensorsmith.codegen.llvm.types import float_literal
 from tensorsmith.errors import CodegenError, TargetError
 from tensorsmith.evaluate import interpret
@@ -132,8 +131,10 @@ def driver(name: str, program: TensorProgram, arrays: Sequence[np.ndarray]) -> s
     pad = ", i32 0" if target.index_bits == 32 else ""
     slot = "{ ptr, i32 }" if pad else "{ ptr }"
     code = ", ".join(f"i32 {instruction}" for instruction in ask)
+    dtype = "i8 2, i8 32, i16 1"
     lines = [
         f'target triple = "{target.triple}"',
+        "%DLTensor = type { ptr, i32, i32, i32, i8, i8, i16, ptr, ptr, i64 }",
         f'@ask = constant [{len(ask)} x i32] [{code}], section ".text.ask", align 4',
     ]
     for at, array in enumerate(arrays):
@@ -142,8 +143,10 @@ def driver(name: str, program: TensorProgram, arrays: Sequence[np.ndarray]) -> s
         lines += [
             f"@data{at} = global [{array.size} x float] [{values}], align 64",
             f"@shape{at} = global [{array.ndim} x i64] [{shape}]",
-            f"@tensor{at} = global {{ ptr, i32, i32, i32, i8, i8, i16, ptr, ptr, i64 }} {{ ptr @data{at},"
-            f" i32 1, i32 0, i32 {array.ndim}, i8 2, i8 32, i16 1, ptr @shape{at}, ptr null, i64 0 }}",
+            (
+                f"@tensor{at} = global %DLTensor {{ ptr @data{at}, i32 1, i32 0, i32 {array.ndim},"
+                f" {dtype}, ptr @shape{at}, ptr null, i64 0 }}"
+            ),
         ]
     slots = ", ".join(f"{slot} {{ ptr @tensor{at}{pad} }}" for at in range(len(arrays)))
     last = len(arrays) - 1
@@ -154,8 +157,10 @@ def driver(name: str, program: TensorProgram, arrays: Sequence[np.ndarray]) -> s
         "define void @_start() noreturn nounwind {",
         f'  %code = call i32 @"{program.name}"(ptr @args, ptr @context)',
         f"  %status = {'add i32 %code, 0' if word == 'i32' else 'zext i32 %code to i64'}",
-        f"  %w = call {word} @ask({word} {write}, {word} 1, ptr @data{last},"
-        f" {word} {arrays[-1].nbytes})",
+        (
+            f"  %w = call {word} @ask({word} {write}, {word} 1, ptr @data{last},"
+            f" {word} {arrays[-1].nbytes})"
+        ),
         f"  %e = call {word} @ask({word} {leave}, {word} %status, ptr null, {word} 0)",
         "  unreachable",
         "}",
@@ -187,8 +192,10 @@ def run(
     link, emulate = linker(name), emulator(name)
     if link is None or emulate is None:
         pytest.skip(f"no linker or no emulator of {name}: see docs/reference/runtime.md")
+    target = NAMED[name]
+    machine = Machine(target.triple, target.cpu, target.llvm_features(), target.abi)
     (folder / "program.o").write_bytes(object_code(program, name))
-    (folder / "main.o").write_bytes(emit(driver(name, program, arrays), _machine(NAMED[name])))
+    (folder / "main.o").write_bytes(emit(driver(name, program, arrays), machine))
     subprocess.run(
         [*link, "-static", "-o", folder / "main", folder / "main.o", folder / "program.o"],
         check=True,

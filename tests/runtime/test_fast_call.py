@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorsmith import script as T
 from tensorsmith import ir, te
+from tensorsmith import script as T
 from tensorsmith.codegen import build
 from tensorsmith.errors import DTypeError, EvaluationError, TensorsmithError
 from tensorsmith.ir import Buffer, Store, TensorProgram, Var, const

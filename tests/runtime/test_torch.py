@@ -30,7 +30,7 @@ def exe():
     return added("float32")
 
 
-DTYPES = "int8 uint8 int16 int32 int64 float16 bfloat16 float32 float64".split()
+DTYPES = ["int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -74,14 +74,18 @@ REFUSED = {
     "gradient": (
         lambda: torch.zeros(6, requires_grad=True),
         DTypeError,
-        "'Tensor' cannot be passed to compiled code\n  because: Can't export tensors that require"
-        " gradient, use tensor.detach()",
+        (
+            "'Tensor' cannot be passed to compiled code\n  because: Can't export tensors that"
+            " require gradient, use tensor.detach()"
+        ),
     ),
     "parameter": (
         lambda: torch.nn.Parameter(torch.zeros(6)),
         DTypeError,
-        "'Parameter' cannot be passed to compiled code\n  because: Can't export tensors that"
-        " require gradient, use tensor.detach()",
+        (
+            "'Parameter' cannot be passed to compiled code\n  because: Can't export tensors that"
+            " require gradient, use tensor.detach()"
+        ),
     ),
     "meta": (
         lambda: torch.zeros(6, device="meta"),
@@ -91,26 +95,34 @@ REFUSED = {
     "sparse": (
         lambda: torch.zeros(6).to_sparse(),
         DTypeError,
-        "'Tensor' cannot be passed to compiled code\n  because: Can't export tensors with layout"
-        " other than torch.strided",
+        (
+            "'Tensor' cannot be passed to compiled code\n  because: Can't export tensors with"
+            " layout other than torch.strided"
+        ),
     ),
     "type": (
         lambda: torch.zeros(6, dtype=torch.int32),
         DTypeError,
-        "added: 'A' must be float32\n  given: A: torch.int32[6]; B: torch.float32[6];"
-        " C: torch.float32[6]",
+        (
+            "added: 'A' must be float32\n  given: A: torch.int32[6]; B: torch.float32[6];"
+            " C: torch.float32[6]"
+        ),
     ),
     "shape": (
         lambda: torch.zeros(5),
         ShapeError,
-        "added: axis 0 of 'A' must have extent 6\n  given: A: torch.float32[5];"
-        " B: torch.float32[6]; C: torch.float32[6]",
+        (
+            "added: axis 0 of 'A' must have extent 6\n  given: A: torch.float32[5];"
+            " B: torch.float32[6]; C: torch.float32[6]"
+        ),
     ),
     "strides": (
         lambda: torch.zeros(12)[::2],
         ShapeError,
-        "added: 'A' must be contiguous, in row-major order\n  given: A: torch.float32[6];"
-        " B: torch.float32[6]; C: torch.float32[6]",
+        (
+            "added: 'A' must be contiguous, in row-major order\n  given: A: torch.float32[6];"
+            " B: torch.float32[6]; C: torch.float32[6]"
+        ),
     ),
 }
 

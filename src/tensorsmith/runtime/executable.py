@@ -9,6 +9,7 @@ from tensorsmith.errors import IRError, ShapeError
 from tensorsmith.runtime.fast_call import fast_call
 from tensorsmith.runtime.general_call import GeneralCall
 from tensorsmith.runtime.jit import link_object
+from tensorsmith.runtime.profile import Profile, profile
 from tensorsmith.runtime.signature import Failure, Parameter, Signature
 from tensorsmith.runtime.thread_pool import Context, symbols
 
@@ -49,6 +50,19 @@ class CompiledProgram:
             args = tuple(self._general.in_order(args, named))
         self._call(*args)
 
+    def profile(
+        self, *args: object, repeats: int = 10, warmup: int = 1, **named: object
+    ) -> Profile:
+        """How long calls with these arguments take, without the time that Python takes.
+
+        The program runs `warmup` times without and `repeats` times with a clock, and writes its
+        results as any call does. Raises as a call does. Prints as a table:
+        ``print(exe["matmul"].profile(a, b, c))``.
+        """
+        if named:
+            args = tuple(self._general.in_order(args, named))
+        return profile(self._general, self._general.slots(args), repeats, warmup)
+
 
 class Executable:
     """Compiled programs, ready to be called: ``exe["name"](...)``, or ``exe(...)`` for the first.
@@ -81,6 +95,13 @@ class Executable:
     def __call__(self, *args: object, **named: object) -> None:
         """Call the first program."""
         next(iter(self.programs.values()))(*args, **named)
+
+    def profile(
+        self, *args: object, repeats: int = 10, warmup: int = 1, **named: object
+    ) -> Profile:
+        """How long calls of the first program take; see `CompiledProgram.profile`."""
+        first = next(iter(self.programs.values()))
+        return first.profile(*args, repeats=repeats, warmup=warmup, **named)
 
     def __repr__(self) -> str:
         return f"<executable of {', '.join(self.programs)}, {self.threads} threads>"

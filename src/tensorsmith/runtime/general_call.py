@@ -23,6 +23,7 @@ class Slots(NamedTuple):
 
     words: ctypes.Array[ctypes.c_uint64]
     kept: tuple[object, ...]
+    values: tuple[object, ...]
 
     @property
     def address(self) -> int:
@@ -76,7 +77,7 @@ class GeneralCall:
                 )
             kept.append(tensor)
             words[at] = tensor.address
-        return Slots(words, tuple(kept))
+        return Slots(words, tuple(kept), tuple(values))
 
     def in_order(self, args: Sequence[object], named: Mapping[str, object]) -> Sequence[object]:
         """All arguments by position. Raises ShapeError for a name that is wrong or missing."""

@@ -1,4 +1,4 @@
-"""What can be known of a compiled program without its code: parameters, and what its errors mean."""
+"""What can be known of a compiled program without its code: parameters, and its errors."""
 
 from __future__ import annotations
 

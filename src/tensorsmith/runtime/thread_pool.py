@@ -18,6 +18,7 @@ import threading
 from typing import Final
 
 from tensorsmith.runtime.jit import link_ir
+from tensorsmith.runtime.timing_ir import timing_ir
 
 SPINS: Final = 2000
 """Pauses before a thread goes to sleep: about 40 microseconds."""
@@ -189,7 +190,7 @@ define void @ts_after_fork() nounwind {
   ret void
 }
 
-define i32 @ts_parallel(ptr %context, ptr %body, ptr %env, i64 %begin, i64 %end) nounwind {
+define internal i32 @run(ptr %context, ptr %body, ptr %env, i64 %begin, i64 %end) nounwind {
 entry:
   %count = sub i64 %end, %begin
   %none = icmp slt i64 %count, 1
@@ -277,11 +278,14 @@ joined:
 
 
 class Context:
-    """On how many threads compiled code runs: what its entries get as their last argument."""
+    """On how many threads compiled code runs: what its entries get as their last argument.
 
-    def __init__(self, threads: int) -> None:
+    recorder: the address of what `tensorsmith.runtime.profile` writes times of parallel loops to.
+    """
+
+    def __init__(self, threads: int, recorder: int | None = None) -> None:
         self.threads = threads
-        self._memory = (ctypes.c_void_p * 2)(_pool(threads), None)
+        self._memory = (ctypes.c_void_p * 2)(_pool(threads), recorder)
 
     @property
     def address(self) -> int:
@@ -328,18 +332,16 @@ _symbols: dict[str, int] = {}
 def symbols() -> dict[str, int]:
     """The addresses of ``ts_parallel`` and its companions, compiled on the first call."""
     if not _symbols:
-        ir = pool_ir(platform.machine()) if _supported() else _SERIAL
-        names = (
-            ["ts_parallel", "ts_pool_start", "ts_after_fork"] if _supported() else ["ts_parallel"]
-        )
-        _symbols.update(link_ir(ir, names))
+        ir = (pool_ir(platform.machine()) if _supported() else _SERIAL) + timing_ir()
+        names = ["ts_pool_start", "ts_after_fork"] if _supported() else []
+        _symbols.update(link_ir(ir, ["ts_parallel", "ts_time", *names]))
         if _supported():
             os.register_at_fork(after_in_child=_after_fork)
     return _symbols
 
 
 _SERIAL: Final = """
-define i32 @ts_parallel(ptr %context, ptr %body, ptr %env, i64 %begin, i64 %end) nounwind {
+define internal i32 @run(ptr %context, ptr %body, ptr %env, i64 %begin, i64 %end) nounwind {
   %code = call i32 %body(ptr %context, ptr %env, i64 %begin, i64 %end)
   ret i32 %code
 }
