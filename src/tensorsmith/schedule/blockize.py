@@ -144,7 +144,7 @@ def _blockized(program: TensorProgram, site: Site, what: str) -> tuple[TensorPro
         outer.iters,
         body,
         init=inits[0] if inits else None,
-        predicate=_outer_predicate(divisions, outer),
+        predicate=_outer_predicate(divisions, what),
         span=blocks[0].span,
     )
     return replace_stmt(program, site.node, block), name
@@ -214,25 +214,38 @@ def _outer_block(
                 kinds.setdefault(part.outer, set()).add(it.kind)
                 extents[part.outer] = part.outer_extent
                 names.setdefault(part.outer, f"{it.var.name}_o")
-    iters = tuple(
+    iters = [
         Iter(Var(names[e]), extents[e], k.pop() if len(k) == 1 else IterKind.OPAQUE, e)
         for e, k in kinds.items()
-    )
-    if len(divisions) > 1:
-        _check_each_once(site, iters, facts, what)
+    ]
+    iters = _with_extents(site, iters, _outer_predicate(divisions, what), facts, what)
     values: dict[Expr, Expr] = {it.binding: it.var for it in iters}
-    return _Outer(what, site.loops, iters, values)
+    return _Outer(what, site.loops, tuple(iters), values)
 
 
-def _check_each_once(site: Site, iters: Sequence[Iter], facts: Analyzer, what: str) -> None:
-    """The loops around take each point of the new iterators once."""
-    ranges = {x.var: (x.start, x.extent) for x in site.loops}
+def _with_extents(
+    site: Site, iters: Sequence[Iter], predicate: Expr, facts: Analyzer, what: str
+) -> list[Iter]:
+    """The new iterators with the extents that the loops around take, each point once."""
+    ordered = [it for it in iters if it.kind is not IterKind.OPAQUE]
+    ours = set(free_vars(*(it.binding for it in ordered)))
+    theirs = set(free_vars(*(it.binding for it in iters if it.kind is IterKind.OPAQUE)))
+    ranges = {
+        x.var: (x.start, x.extent) for x in site.loops if x.var in ours or x.var not in theirs
+    }
     try:
-        detect_iter_map([it.binding for it in iters], ranges, analyzer=facts)
+        found = detect_iter_map([it.binding for it in ordered], ranges, predicate, analyzer=facts)
     except ArithError as error:
         raise ScheduleError(
-            f"{what}: the blocks do not divide the loops around in one way", because=error.what
+            f"{what}: the loops around do not take each point of the new block once",
+            because=error.what,
+            try_="a loop further outside",
         ) from None
+    extents = dict(zip(ordered, found.extents, strict=True))
+    starts = dict(zip(ordered, found.starts, strict=True))
+    if any(start is not ZERO for start in starts.values()):
+        raise ScheduleError(f"{what}: an outer part of an iterator does not start at 0")
+    return [replace(it, extent=extents.get(it, it.extent)) for it in iters]
 
 
 def _is_one(e: Expr) -> bool:
@@ -268,7 +281,7 @@ def _is_inner(condition: Expr, d: _Division) -> bool:
     return condition is not TRUE and any(x.var in free_vars(condition) for x in d.inner)
 
 
-def _outer_predicate(divisions: Sequence[_Division], outer: _Outer) -> Expr:
+def _outer_predicate(divisions: Sequence[_Division], what: str) -> Expr:
     """The conditions on the loops around alone, which all blocks inside must have in common."""
     found = [
         [c for c in conjuncts(d.block.predicate) if c is not TRUE and not _is_inner(c, d)]
@@ -276,7 +289,7 @@ def _outer_predicate(divisions: Sequence[_Division], outer: _Outer) -> Expr:
     ]
     if any(set(conditions) != set(found[0]) for conditions in found):
         raise ScheduleError(
-            f"{outer.what}: the blocks have different predicates over the loops around",
+            f"{what}: the blocks have different predicates over the loops around",
             because="the new block has one for all of them",
         )
     return all_of(found[0])

@@ -45,6 +45,7 @@ from tensorsmith.ir.stmt import ZERO
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.nest import Nest, plain_nest
 from tensorsmith.schedule.tree import block_names, find_block, fresh_name, replace_stmt, sites
+from tensorsmith.verify import problems
 
 BufferSpec = str | Sequence[int | str]
 """A buffer of a block: its name, or a position and 'read' or 'write'."""
@@ -151,9 +152,23 @@ def transform_layout(
     change = _Change(what, buffer, new, mapping, inverse, value)
     nest = _writer_nest(program, buffer)
     if nest is not None:
-        return _transformed(replace_stmt(program, nest.root, _iterated(nest, change)), change)
+        program = replace_stmt(program, nest.root, _iterated(nest, change))
     program = _transformed(program, change)
-    return program if value is None else _with_fill(program, change, value)
+    if nest is None and value is not None:
+        program = _with_fill(program, change, value)
+    if not all(isinstance(e, Const) for e in inverse.shape):
+        _check_provable(program, what)
+    return program
+
+
+def _check_provable(program: TensorProgram, what: str) -> None:
+    """That new subscripts are in bounds follows from the map, but must also be seen in the text."""
+    for problem in problems(program):
+        raise ScheduleError(
+            f"{what}: with this layout the program cannot be shown to be right",
+            because=problem.what,
+            try_="tiles that divide what dimensions are multiples of, or constant extents",
+        )
 
 
 def _check_plain(program: TensorProgram, buffer: Buffer, what: str) -> None:

@@ -289,7 +289,10 @@ class _Matcher:
                 f" {buffer.scope!r}"
             )
         view = self._view(wanted, [self.inside(i) for i in inner], buffer, indices)
-        known = self.views.setdefault(wanted, view)
+        known = self.views.get(wanted)
+        if known is None:
+            self._place(wanted, view)
+            self.views[wanted] = known = view
         same = known.buffer is view.buffer and known.dims == view.dims
         if not same or not all(map(self.facts.equal, known.base, view.base)):
             raise NoMatchError(
@@ -328,13 +331,11 @@ class _Matcher:
     # --- What follows from all of it ---
 
     def finish(self) -> None:
-        """Bind strides and offsets; all that a description names must be found."""
+        """All that a description names must be found, and nothing written lies in two views."""
         for param in self.description.params:
             if isinstance(param, Buffer) and param not in self.views:
                 raise NoMatchError(f"{param.name!r} is not accessed")
         self._check_aliases()
-        for param in self.description.buffers:
-            self._place(param, self.views[param])
         missing = [v.name for v in self.free if v not in self.values]
         if missing:
             raise NoMatchError(f"nothing tells {', '.join(sorted(missing))}")
@@ -351,6 +352,7 @@ class _Matcher:
                     )
 
     def _place(self, param: Buffer, view: View) -> None:
+        """Bind the strides and the offset of a parameter to those of the view."""
         strides = actual_strides(view.buffer)
         if strides is None:
             raise NoMatchError(f"{view.buffer.name!r} has a layout, not strides")
