@@ -17,7 +17,9 @@ def is_scheduled(program: TensorProgram) -> bool:
 
 @T.program
 def in_registers(
-    A: T.Buffer((8, 32), "float32"), B: T.Buffer((32, 16), "float32"), C: T.Buffer((8, 16), "float32")
+    A: T.Buffer((8, 32), "float32"),
+    B: T.Buffer((32, 16), "float32"),
+    C: T.Buffer((8, 16), "float32"),
 ):
     for i in range(4):
         acc = T.alloc((2, 16), "float32", scope="local")
@@ -35,7 +37,9 @@ def in_registers(
 
 @T.program
 def in_memory(
-    A: T.Buffer((8, 32), "float32"), B: T.Buffer((32, 16), "float32"), C: T.Buffer((8, 16), "float32")
+    A: T.Buffer((8, 32), "float32"),
+    B: T.Buffer((32, 16), "float32"),
+    C: T.Buffer((8, 16), "float32"),
 ):
     for i, k in T.grid(8, 32):
         for j in T.vectorized(16):

@@ -1,9 +1,10 @@
 """Instructions of machines that programs call by LLVM's name: ``llvm.x86.avx512.vpdpbusd.512``.
 
 Such a call is ``Invoke(name, (result, operand, ...))``: the first argument is the region that takes
-the result, the others are regions or scalars. A region is a vector: its elements lie one after the
-other in memory; of an operand they may be fewer, of up to 8 bytes, and are repeated then. LLVM ends the process where a machine lacks an instruction, so only those listed
-here have code, and only where the target has what they need.
+the result, the others are the operands. A region is a vector: its elements lie one after the other
+in memory; those of an operand may be fewer, of up to 8 bytes, and are repeated then. LLVM ends the
+process where a machine lacks an instruction, so only those listed here have code, and only where
+the target has what they need.
 """
 
 from __future__ import annotations

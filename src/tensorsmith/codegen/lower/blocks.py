@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensorsmith.arith import Analyzer
+from tensorsmith.codegen.lower.annotations import is_kept, with_annotations
 from tensorsmith.errors import ArithError
 from tensorsmith.ir import (
     Alloc,
@@ -155,7 +156,7 @@ class _Lower:
         if isinstance(extent, Const):
             if extent.value <= 0:
                 return EMPTY
-            if extent.value == 1 and s.kind is not LoopKind.THREAD:
+            if extent.value == 1 and s.kind is not LoopKind.THREAD and not is_kept(s):
                 self.values[s.var] = start
                 return self.stmt(s.body)
         with self.facts.scope():
@@ -169,13 +170,13 @@ class _Lower:
     def block(self, s: Block) -> Stmt:
         predicate = self.expr(s.predicate)
         if isinstance(predicate, Const):
-            return self.block_body(s) if predicate.value else EMPTY
+            return with_annotations(self.block_body(s), s.attrs) if predicate.value else EMPTY
         with self.facts.scope():
             try:
                 self.facts.assume(predicate)
             except ArithError:
                 return EMPTY
-            body = self.block_body(s)
+            body = with_annotations(self.block_body(s), s.attrs)
         return EMPTY if is_empty(body) else If(predicate, body, span=s.span)
 
     def block_body(self, s: Block) -> Stmt:

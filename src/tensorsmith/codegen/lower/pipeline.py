@@ -11,6 +11,7 @@ from tensorsmith.codegen.lower.calls import MOST_STATEMENTS, inline_calls, prepa
 from tensorsmith.codegen.lower.compact import compact_buffers
 from tensorsmith.codegen.lower.partition import partition_loops
 from tensorsmith.codegen.lower.scheduled import mark_scheduled
+from tensorsmith.codegen.lower.software_pipeline import pipeline_loops
 from tensorsmith.codegen.lower.unroll import unroll_loops
 from tensorsmith.codegen.lower.vectors import strip_vectors
 from tensorsmith.ir import TensorProgram
@@ -33,6 +34,7 @@ def pipeline(
         partial(inline_calls, functions=functions, most=most),
         lower_blocks,
         compact_buffers,
+        pipeline_loops,
         partition_loops,
         partial(strip_vectors, vector_bytes=target.vector_bytes),
         partial(prepare_calls, functions=functions),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeGuard
 
 from tensorsmith.ir import (
     Const,
@@ -40,10 +40,14 @@ def mark_scheduled(program: TensorProgram) -> TensorProgram:
 
 
 def _innermost(s: Stmt) -> Iterator[For]:
-    """The loops without a loop inside."""
+    """The loops without a loop inside; those that run once do not count."""
     for x in statements(s):
-        if isinstance(x, For) and not any(isinstance(y, For) for y in statements(x.body)):
+        if _repeats(x) and not any(map(_repeats, statements(x.body))):
             yield x
+
+
+def _repeats(s: Stmt) -> TypeGuard[For]:
+    return isinstance(s, For) and not (isinstance(s.extent, Const) and s.extent.value == 1)
 
 
 def _is_explicit(loop: For) -> bool:
