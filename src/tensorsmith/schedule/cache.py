@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from tensorsmith.arith import Analyzer
 from tensorsmith.arith.accesses import Access, collect_accesses
@@ -158,7 +159,8 @@ def check_all_written(program: TensorProgram, buffer: Buffer, region: Region, sp
     if buffer in program.buffers:
         return
     facts = spot.place().inside
-    for site in sites(program):
+    before = takewhile(lambda site: site.node is not spot.parts[0], sites(program))
+    for site in before:
         box = written_box(site, spot, buffer) if isinstance(site.node, Block) else None
         if box is None:
             continue
@@ -341,5 +343,5 @@ def copy_out(
     order = [v for i in indices for v in free_vars(i)]
     spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
     spatial.sort(key=lambda it: order.index(it.var) if it.var in order else -1)
-    copied = element_copy(name, spatial, (target, indices), (source, source_at or indices))
+    copied = element_copy(name, spatial, (target, indices), (source, indices if source_at is None else source_at))
     return copy_of(copied, [taken[it.var] for it in spatial], spot.place(), may_repeat=False)[0]

@@ -9,19 +9,16 @@ and that every element is there when it is read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import replace
 
 from tensorsmith.arith import Analyzer
 from tensorsmith.arith.accesses import collect_accesses
 from tensorsmith.arith.regions import block_regions, relaxed_region, union_region
 from tensorsmith.arith.relax import symbolic_range
 from tensorsmith.ir import (
-    Alloc,
     Block,
     Buffer,
     For,
-    If,
     IterKind,
     LoopKind,
     Max,
@@ -31,14 +28,12 @@ from tensorsmith.ir import (
     Stmt,
     TensorProgram,
     Var,
-    While,
     free_vars,
     seq,
 )
-from tensorsmith.ir.rewrite import buffer_exprs, children, statements
+from tensorsmith.ir.rewrite import statements
+from tensorsmith.schedule.copies import allocated_first
 from tensorsmith.schedule.dependence import (
-    allocation,
-    check_movable,
     defined_in,
     effects,
     inside_symbols,
@@ -48,110 +43,22 @@ from tensorsmith.schedule.dependence import (
     why_opaque,
     writers,
 )
-from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.independence import check_marked_loops
+from tensorsmith.schedule.moves import (
+    Move,
+    allocate_inside,
+    find_move,
+    own_loops,
+    parts_of,
+    writer_name,
+)
 from tensorsmith.schedule.placement import (
     Place,
     Range,
-    inside_of,
-    place_of,
     points_touching,
     regenerate,
 )
-from tensorsmith.schedule.tree import Site, blocks_in, find_block, find_loop, replace_stmt, replaced
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A block to be put under a loop of its scope.
-
-    shared: the statements around both. between: the parts of the innermost of them from the one
-    that stands first to the one that stands last, with what is left of the block's own part.
-    """
-
-    primitive: str
-    program: TensorProgram
-    block: Block
-    block_site: Site
-    loop: For
-    loop_site: Site
-    shared: tuple[Stmt, ...]
-    between: tuple[Stmt, ...]
-
-    @property
-    def own_path(self) -> tuple[Stmt, ...]:
-        """The statements around the block and not around the loop, outermost first."""
-        return self.block_site.around[len(self.shared) :]
-
-    @property
-    def shared_loops(self) -> tuple[For, ...]:
-        """The loops around both, in their scope."""
-        inner = takewhile(lambda s: not isinstance(s, Block), reversed(self.shared))
-        return tuple(s for s in inner if isinstance(s, For))[::-1]
-
-    @property
-    def place(self) -> Place:
-        """Inside of the loop."""
-        return place_of(inside_of(self.loop_site))
-
-    def refuse(self, what: str, because: str, try_: str | None = None) -> ScheduleError:
-        """The error that the move is not legal."""
-        return ScheduleError(
-            f"{self.primitive}: block {self.block.name!r} cannot move under loop"
-            f" {self.loop.var.name!r}: {what}",
-            because=because,
-            try_=try_,
-            where=self.block.span,
-        )
-
-
-def _move(
-    primitive: str, program: TensorProgram, name: str, var: Var, *, block_first: bool
-) -> Move:
-    """What moves where. Raises ScheduleError if the two do not stand in one scope, in this order."""
-    site, target = find_block(program, name), find_loop(program, var)
-    assert isinstance(site.node, Block)
-    assert isinstance(target.node, For)
-    check_movable(site.node, primitive)
-    path, other = (*site.around, site.node), (*target.around, target.node)
-    count = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(path, other, strict=False)))
-    move = Move(primitive, program, site.node, site, target.node, target, path[:count], ())
-    if target.node in site.around:
-        raise move.refuse("it stands there already", "there is nothing to move")
-    if target.parent_block is not site.parent_block:
-        raise move.refuse("they stand in different blocks", "a block moves within the block around it")
-    inner = path[count - 1]
-    order = list(children(inner))
-    first, last = order.index(path[count]), order.index(other[count])
-    if (first < last) is not block_first or isinstance(inner, (If, Block)):
-        where = "before" if block_first else "after"
-        raise move.refuse(f"it does not stand {where} the loop", "what is read must be written first")
-    _check_path(move, path[count:-1], other[count:])
-    parts = order[min(first, last) : max(first, last) + 1]
-    kept = replaced(path[count], site.node, None) or Seq(())
-    return replace(move, between=tuple(kept if p is path[count] else p for p in parts))
-
-
-def _check_path(move: Move, own: Sequence[Stmt], target: Sequence[Stmt]) -> None:
-    for s in (*own, *target):
-        if isinstance(s, (If, While)):
-            raise move.refuse(
-                "a condition stands between them",
-                "the block would run where it did not, or not run where it did",
-            )
-    if move.loop.kind is LoopKind.VECTORIZED or any(
-        isinstance(s, For) and s.kind is LoopKind.VECTORIZED for s in target
-    ):
-        raise move.refuse(
-            "the loop is vectorised", "the lanes of a vector have no loops of their own"
-        )
-    hidden = defined_in(own) | {
-        s.buffer for x in own for s in children(x) if isinstance(s, Alloc)
-    }
-    if used := hidden & inside_symbols(move.block):
-        name = sorted(x.name for x in used)[0]
-        raise move.refuse(f"it uses {name!r}", "that is not defined at the loop")
-
+from tensorsmith.schedule.tree import blocks_in, find_block, find_loop, replace_stmt
 
 # --- Producers -------------------------------------------------------------------------------
 
@@ -160,7 +67,7 @@ def compute_at(
     program: TensorProgram, name: str, var: Var, *, preserve_unit_loops: bool = False
 ) -> TensorProgram:
     """See `Schedule.compute_at`."""
-    move = _move("compute_at", program, name, var, block_first=True)
+    move = find_move("compute_at", program, name, var, block_first=True)
     reads, writes = block_regions(move.block)
     _check_only_writer(move, [w.buffer for w in writes])
     _check_consumers(move, {w.buffer for w in writes})
@@ -175,7 +82,7 @@ def compute_at(
         preserve_unit_loops=preserve_unit_loops,
         may_repeat=True,
     )
-    parts = _parts(move.loop.body)
+    parts = parts_of(move.loop.body)
     buffers = {w.buffer for w in writes}
     at = next(k for k, p in enumerate(parts) if effects(p).reads & buffers)
     body = seq(*parts[:at], made, *parts[at:])
@@ -184,10 +91,6 @@ def compute_at(
     program = _private_to(program, buffers, move, repeating)
     check_marked_loops(program, (*move.loop_site.around, move.loop))
     return program
-
-
-def _parts(s: Stmt) -> tuple[Stmt, ...]:
-    return s.stmts if isinstance(s, Seq) else (s,)
 
 
 def _check_only_writer(move: Move, buffers: Sequence[Buffer]) -> None:
@@ -305,16 +208,6 @@ def _private_to(
     return program
 
 
-def allocate_inside(program: TensorProgram, buffer: Buffer, var: Var) -> TensorProgram:
-    """The program with `buffer` allocated at the start of the body of the loop over `var`."""
-    site = allocation(program, buffer)
-    assert site is not None
-    program = replace_stmt(program, site.node, None)
-    loop = find_loop(program, var).node
-    assert isinstance(loop, For)
-    return replace_stmt(program, loop, replace(loop, body=seq(site.node, *_parts(loop.body))))
-
-
 # --- Consumers -------------------------------------------------------------------------------
 
 
@@ -322,9 +215,11 @@ def reverse_compute_at(
     program: TensorProgram, name: str, var: Var, *, preserve_unit_loops: bool = False
 ) -> TensorProgram:
     """See `Schedule.reverse_compute_at`."""
-    move = _move("reverse_compute_at", program, name, var, block_first=False)
-    move = _with_allocations_first(move)
-    program = move.program
+    program = allocated_first(program, effects(find_block(program, name).node).writes)
+    move = find_move("reverse_compute_at", program, name, var, block_first=False)
+    if hidden := defined_in(move.between) & inside_symbols(move.block):
+        name = sorted(x.name for x in hidden)[0]
+        raise move.refuse(f"it uses {name!r}", "that is not defined at the loop")
     reads, writes = block_regions(move.block)
     produced = {r.buffer for r in reads} & effects(move.loop.body).writes
     produced -= {w.buffer for w in writes}
@@ -338,31 +233,11 @@ def reverse_compute_at(
         move.block, needed, place, preserve_unit_loops=preserve_unit_loops, may_repeat=False
     )
     _check_ready(move, needed, boxes, place)
-    body = seq(*_parts(move.loop.body), made)
+    body = seq(*parts_of(move.loop.body), made)
     program = replace_stmt(program, move.loop, replace(move.loop, body=body))
     program = replace_stmt(program, move.block, None)
     check_marked_loops(program, (*move.loop_site.around, move.loop))
     return program
-
-
-def _with_allocations_first(move: Move) -> Move:
-    """The move after allocations between the loop and the block were put before the loop."""
-    late = defined_in(move.between[1:]) & inside_symbols(move.block)
-    allocations = [s for s in move.between if isinstance(s, Alloc) and s.buffer in late]
-    shapes = free_vars(*(e for s in allocations for e in buffer_exprs(s.buffer)))
-    hidden = (late - {s.buffer for s in allocations}) | (defined_in(move.between) & set(shapes))
-    if hidden:
-        name = sorted(x.name for x in hidden)[0]
-        raise move.refuse(f"it uses {name!r}", "that is not defined at the loop")
-    if not allocations:
-        return move
-    around = move.shared[-1]
-    assert isinstance(around, Seq)
-    rest = [s for s in around.stmts if s not in allocations]
-    at = next(k for k, s in enumerate(around.stmts) if s is move.between[0])
-    ordered = Seq((*rest[:at], *allocations, *rest[at:]), span=around.span)
-    program = replace_stmt(move.program, around, ordered)
-    return _move(move.primitive, program, move.block.name, move.loop.var, block_first=False)
 
 
 def _check_nothing_passed(
@@ -393,15 +268,9 @@ def _only_inside(move: Move, s: Stmt, buffer: Buffer) -> bool:
     return len(writers(s, buffer)) == len(writers(move.loop.body, buffer))
 
 
-def _own_loops(move: Move) -> list[For]:
-    """The loops from the shared ones down to the target."""
-    path = (*move.loop_site.around, move.loop)[len(move.shared) :]
-    return [s for s in path if isinstance(s, For)]
-
-
 def _final_boxes(move: Move, produced: set[Buffer], place: Place) -> dict[Buffer, list[Region]]:
     """What each writer in the loop writes in one iteration, of what the block reads; final there."""
-    around = {x.var for x in _own_loops(move)}
+    around = {x.var for x in own_loops(move)}
     accesses = collect_accesses(move.loop.body)
     boxes: dict[Buffer, list[Region]] = {b: [] for b in produced}
     for buffer in produced:
@@ -423,11 +292,6 @@ def _final_boxes(move: Move, produced: set[Buffer], place: Place) -> dict[Buffer
             ]
             boxes[buffer].append(union_region(regions, place.inside))
     return boxes
-
-
-def writer_name(s: Stmt) -> str:
-    """How an error names a statement."""
-    return f"block {s.name!r}" if isinstance(s, Block) else "a statement"
 
 
 def _possible_points(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from tensorsmith.arith.accesses import collect_accesses
 from tensorsmith.ir import (
     Alloc,
+    Bind,
     Block,
     Buffer,
     Expr,
@@ -23,10 +24,11 @@ from tensorsmith.ir import (
     TensorProgram,
     Var,
     While,
+    free_vars,
     seq,
     substitute,
 )
-from tensorsmith.ir.rewrite import children, statements, with_children
+from tensorsmith.ir.rewrite import buffer_exprs, children, statements, with_children
 from tensorsmith.ir.stmt import ZERO
 from tensorsmith.schedule.dependence import effects, units
 from tensorsmith.schedule.errors import ScheduleError
@@ -216,3 +218,21 @@ def insert(
     if old is home:
         return replace_stmt(program, home, seq(Alloc(new), changed))
     return replace_stmt(allocate_in(program, home, new), old, changed)
+
+
+def allocated_first(program: TensorProgram, buffers: Collection[Buffer]) -> TensorProgram:
+    """The program with allocations of `buffers` at the start of the sequences they stand in, where
+    their shapes do not use what is bound there."""
+    for s in [x for x in statements(program.body) if isinstance(x, Seq)]:
+        bound = {x.var for x in s.stmts if isinstance(x, Bind)}
+        early = [
+            x
+            for x in s.stmts
+            if isinstance(x, Alloc)
+            and x.buffer in buffers
+            and not bound & set(free_vars(*buffer_exprs(x.buffer)))
+        ]
+        rest = [x for x in s.stmts if x not in early]
+        if early and (*early, *rest) != s.stmts:
+            program = replace_stmt(program, s, replace(s, stmts=(*early, *rest)))
+    return program

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensorsmith.schedule import epilogue as epilogues
 from tensorsmith.schedule import inline
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.primitive import Scheduled, primitive
@@ -63,7 +64,7 @@ class InlinePrimitives(Scheduled):
                 vi, vj = T.remap("SS", i, j)
                 C[vj, vi] = A[vi, vj] * 2.0 + 1.0
         """
-        self._update(inline.reverse_compute_inline(self._of(block), block.name))
+        self._update(epilogues.reverse_compute_inline(self._of(block), block.name))
 
     @primitive
     def fuse_reduction_epilogue(self, reduction: BlockRef, epilogue: BlockRef) -> None:
@@ -100,4 +101,4 @@ class InlinePrimitives(Scheduled):
         if reduction.program != epilogue.program:
             raise ScheduleError(f"{reduction!r} and {epilogue!r} are of different programs")
         program = self._of(reduction)
-        self._update(inline.fuse_reduction_epilogue(program, reduction.name, epilogue.name))
+        self._update(epilogues.fuse_reduction_epilogue(program, reduction.name, epilogue.name))
