@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow bench lint format docs clean
+.PHONY: help demo test test-slow bench bench-quick lint format docs clean
 
 # The first Python that is new enough; set PYTHON to choose another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -23,8 +23,13 @@ test: $(VENV)/.test ## The tests that take seconds, with the examples of the doc
 test-slow: $(VENV)/.test ## The tests with tens of thousands of random cases.
 	$(BIN)/python -m pytest -q -n $(JOBS) -m slow tests
 
-bench: $(VENV)/.test ## The speed of the compiler itself.
+bench: $(VENV)/.bench ## The speed of the compiler itself, and of operators against peers.
 	$(BIN)/python bench/compiler.py
+	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python bench/operators.py
+
+bench-quick: $(VENV)/.bench ## A few operators against peers, in about a minute.
+	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python bench/operators.py --threads 1 \
+		--seconds 0.3 --cases matmul_512 softmax gelu --json bench/results/quick.json
 
 lint: $(VENV)/.lint ## Style, types, import order, sizes.
 	$(BIN)/ruff check .

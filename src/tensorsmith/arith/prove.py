@@ -22,7 +22,7 @@ from tensorsmith.arith.polynomial import (
     product,
     scaled,
 )
-from tensorsmith.ir.expr import Const, Expr, FloorDiv, FloorMod, Max, Min, Select, Var
+from tensorsmith.ir.expr import Const, Expr, FloorDiv, FloorMod, Max, Min, Select, Var, free_vars
 
 if TYPE_CHECKING:
     from tensorsmith.arith.analyzer import Analyzer
@@ -59,19 +59,34 @@ class _Proof:
     def by_elimination(
         self, p: Polynomial, constraints: tuple[Polynomial, ...], steps: int
     ) -> bool:
-        compound = {a for m in p for a in m if not isinstance(a, Var)}
-        if compound:
-            atom = min(compound, key=self.facts.keys.__getitem__)
+        atom = self.innermost(p)
+        if atom is not None and not isinstance(atom, Var):
             # Outermost first: an atom that stands inside another one is not met yet.
             return any(
                 all(self.nonnegative(q, constraints, steps) for q in alternative)
                 for alternative in self.replace_compound(p, atom)
             )
-        var = self.innermost_bound(p)
-        if var is None:
+        var = self.innermost_bound(p) if atom is None else atom
+        if not isinstance(var, Var):
             return False
         lesser = self.replace_var(p, var)
         return lesser is not None and self.nonnegative(lesser, constraints, steps)
+
+    def innermost(self, p: Polynomial) -> Expr | None:
+        """The atom to eliminate first: one with the variable that was bound last in it, since the
+        bounds of that one are made of the others; None if only free variables are left."""
+        order = {v: at for at, v in enumerate(self.facts.ranges)}
+        best: tuple[int, bool] = (-1, False)
+        found: Expr | None = None
+        keys = self.facts.keys
+        for atom in sorted({a for m in p for a in m}, key=keys.__getitem__):
+            if isinstance(atom, Var):
+                rank = (order.get(atom, -2), False)
+            else:
+                rank = (max((order.get(v, -1) for v in free_vars(atom)), default=-1), True)
+            if rank > best:
+                best, found = rank, atom
+        return found
 
     def innermost_bound(self, p: Polynomial) -> Var | None:
         """The variable of `p` that was bound last, else one with constant bounds of its own that

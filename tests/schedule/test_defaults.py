@@ -1,0 +1,131 @@
+"""Default schedules keep what programs compute, for every machine they are made for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels import ALL
+from strategies import arguments, programs
+from tensorsmith import te
+from tensorsmith.codegen import build
+from tensorsmith.evaluate import interpret
+from tensorsmith.ir import LoopKind, TensorProgram
+from tensorsmith.ir.rewrite import statements
+from tensorsmith.ir.structural import structural_equal
+from tensorsmith.schedule import Schedule, default, default_schedule
+from tensorsmith.target import Target
+from tensorsmith.verify import verify
+
+TARGETS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64")
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=str)
+def test_kernels_keep_their_results(kernel) -> None:
+    program = default(kernel.te)
+    verify(program)
+    exe = build(program, threads=2)
+    rng = np.random.default_rng(5)
+    for _ in range(4):
+        inputs = kernel.inputs(rng, kernel.draw_sizes(rng))
+        expected = kernel.reference(*inputs)
+        outputs = [
+            np.full(e.value.shape, 99, dtype)
+            for e, dtype in zip(expected, kernel.dtypes, strict=True)
+        ]
+        exe(*inputs, *outputs)
+        for wanted, got in zip(expected, outputs, strict=True):
+            if np.any(wanted.tolerance):
+                assert np.all(np.abs(got - wanted.value) <= wanted.tolerance)
+            else:
+                np.testing.assert_array_equal(got, wanted.value)
+
+
+def check_random(data: st.DataObject) -> None:
+    """The scheduled program gives the same results; sums are of whole numbers, so exactly."""
+    program = data.draw(programs())
+    args = data.draw(arguments(program))
+    args = list(args.values()) if isinstance(args, dict) else list(args)
+    target = data.draw(st.sampled_from(TARGETS))
+    scheduled = default(program, target)
+    verify(scheduled)
+    expected, got = ([np.copy(a) if isinstance(a, np.ndarray) else a for a in args] for _ in "ab")
+    interpret(program, *expected)
+    interpret(scheduled, *got)
+    for a, b in zip(expected, got, strict=True):
+        if isinstance(a, np.ndarray):
+            np.testing.assert_array_equal(a.astype(np.float64), b.astype(np.float64))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_random_programs_keep_their_results(data: st.DataObject) -> None:
+    check_random(data)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=5000)
+@given(st.data())
+def test_many_random_programs_keep_their_results(data: st.DataObject) -> None:
+    check_random(data)
+
+
+def matmul(m, n, k, *, transposed: bool = False) -> TensorProgram:
+    """C = A B, in tensor expressions; extents may be symbolic."""
+    a = te.placeholder((m, k), name="A")
+    b = te.placeholder((n, k) if transposed else (k, n), name="B")
+    r = te.reduce_axis(k, "k")
+    body = (lambda i, j: a[i, r] * b[j, r]) if transposed else (lambda i, j: a[i, r] * b[r, j])
+    c = te.compute((m, n), lambda i, j: te.sum(body(i, j), axis=r), "C")
+    return te.program([a, b], c, "matmul", attrs={"contract": True})
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("m", [1, 7, 8, 9, 33, 100])
+@pytest.mark.parametrize(("n", "k"), [(64, 64), (31, 17), (1, 5), (100, 130)])
+def test_matrix_products_of_all_sizes(m: int, n: int, k: int, *, transposed: bool) -> None:
+    program = default(matmul(m, n, k, transposed=transposed))
+    verify(program)
+    rng = np.random.default_rng(m * n + k)
+    a = rng.integers(-8, 9, (m, k)).astype(np.float32)  # products and sums are exact
+    b = rng.integers(-8, 9, (n, k) if transposed else (k, n)).astype(np.float32)
+    c = np.full((m, n), np.nan, np.float32)
+    build(program, threads=2)(a, b, c)
+    np.testing.assert_array_equal(c, a @ (b.T if transposed else b))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 13, 14, 15, 40, 129])
+def test_one_program_for_all_row_counts(symbolic_matmul, rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    a = rng.integers(-8, 9, (rows, 48)).astype(np.float32)
+    b = rng.integers(-8, 9, (48, 80)).astype(np.float32)
+    c = np.full((rows, 80), np.nan, np.float32)
+    symbolic_matmul(a, b, c)
+    np.testing.assert_array_equal(c, a @ b)
+
+
+@pytest.fixture(scope="module")
+def symbolic_matmul():
+    from tensorsmith import script as T
+
+    return build(default(matmul(T.dim("m"), 80, 48)), threads=1)
+
+
+def test_a_large_product_is_packed_tiled_and_on_threads() -> None:
+    target = Target.named("x86-64-v3")
+    many = Target(target.triple, target.cpu, target.features, target.caches, cores=2)
+    s = default_schedule(matmul(512, 512, 512), many)
+    kinds = {x.kind for x in statements(s.program.body) if hasattr(x, "kind")}
+    assert {LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.UNROLLED} <= kinds
+    used = {i.primitive for i in s.trace.instructions}
+    assert {"pad_einsum", "transform_layout", "decompose_reduction"} <= used
+
+
+def test_the_trace_replays() -> None:
+    program = matmul(64, 64, 64)
+    s = default_schedule(program)
+    again = Schedule(program)
+    s.trace.apply(again)
+    assert structural_equal(s.module, again.module)
