@@ -15,8 +15,10 @@ from tensorsmith.arith import Analyzer
 from tensorsmith.codegen.llvm import calls
 from tensorsmith.codegen.llvm.expressions import Expressions
 from tensorsmith.codegen.llvm.memory import Memory, Place
+from tensorsmith.codegen.llvm.prefetch import prefetch
 from tensorsmith.codegen.llvm.text import Lines, Text
 from tensorsmith.codegen.llvm.types import register_type
+from tensorsmith.codegen.lower.annotations import NONTEMPORAL, PREFETCH
 from tensorsmith.codegen.lower.lanes import is_vector
 from tensorsmith.codegen.lower.tree import loads_anything
 from tensorsmith.errors import CodegenError
@@ -76,6 +78,10 @@ class Function:
     loop: VectorLoop | None = None
     mask: str | None = None
     """In a vectorised loop: the lanes that run, None for all."""
+    nontemporal: bool = False
+    """Whether stores are asked to go past the caches."""
+    has_nontemporal: bool = False
+    """Whether some do, which must be seen by other threads when the function is left."""
     allocas: list[str] = field(default_factory=list)
     """Instructions at the start of the function."""
     heap: list[str] = field(default_factory=list)
@@ -105,7 +111,8 @@ class Function:
         if found is None:
             if self.outer is None:
                 raise CodegenError(f"{b.name!r} has no memory here", because="nothing allocates it")
-            found = self.places[b] = Place(self.capture(b, "ptr"), 0)
+            align = self.outer.place(b).align
+            found = self.places[b] = Place(self.capture(b, "ptr"), 0, align)
         return found
 
     def capture(self, what: Var | Buffer, type_: str) -> str:
@@ -273,6 +280,12 @@ class Function:
 
     def loop_stmt(self, s: For) -> None:
         self.expressions.forget_loads()
+        before = self.nontemporal
+        self.nontemporal = before or bool(s.attrs.get(NONTEMPORAL))
+        self.loop_of_kind(s)
+        self.nontemporal = before
+
+    def loop_of_kind(self, s: For) -> None:
         if is_vector(s) and self.loop is None:
             self.vector_loop(s)
         elif s.kind is LoopKind.PARALLEL and self.loop is None and self.outer is None:
@@ -310,6 +323,9 @@ class Function:
         self.variables[s.var] = (variable, text.depth)
         with self.facts.scope():
             self.facts.bind(s.var, s.start, s.extent)
+            ahead = s.attrs.get(PREFETCH)
+            if isinstance(ahead, int) and ahead > 0 and self.loop is None:
+                prefetch(self, s, ahead)
             self.stmt(s.body)
         text.line(f"{following} = add nuw nsw i64 {variable}, 1")
         more = text.value(f"icmp slt i64 {following}, {end}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,14 +23,20 @@ STACK_BYTES: Final = 16 * 1024
 """Local buffers up to this size lie on the stack; larger ones come from the heap."""
 ALIGN: Final = 64
 """Bytes that divide the address of every buffer that we allocate."""
+ONE_NODE: Final = 0
+"""The number of the metadata node that holds a 1."""
 
 
 @dataclass(slots=True)
 class Place:
-    """Where a buffer lies: a pointer to its first element, and the depth at which that is known."""
+    """Where a buffer lies: a pointer to its first element, and the depth at which that is known.
+
+    align: bytes that divide the pointer, as far as is known.
+    """
 
     pointer: str
     depth: int
+    align: int = 1
 
 
 class Lane(NamedTuple):
@@ -125,6 +132,14 @@ class Memory:
         start = self.function.facts.simplify(rest_expr + loop.start * stride)
         return Lane(start, stride)
 
+    def alignment(self, buffer: Buffer, offset: Expr) -> int:
+        """Bytes that surely divide the address of the element at `offset`."""
+        element = buffer.dtype.element.bytes
+        known = self.function.facts.congruence(offset)
+        step = math.gcd(known.modulus, known.residue) * element
+        base = max(self.function.place(buffer).align, element)
+        return math.gcd(base, step) if step else base
+
     # --- Loads -------------------------------------------------------------------------------
 
     def load(self, e: Load) -> Lanes:
@@ -157,7 +172,7 @@ class Memory:
     def load_contiguous(self, buffer: Buffer, offset: Expr, element: str, lanes: int) -> str:
         pointer = self.pointer(buffer, offset)
         type_ = vector(element, lanes)
-        align = buffer.dtype.element.bytes
+        align = self.alignment(buffer, offset)
         mask = self.function.mask
         if mask is None:
             return self.text.value(
@@ -261,10 +276,13 @@ class Memory:
     ) -> None:
         pointer = self.pointer(buffer, offset)
         type_ = vector(element, lanes)
-        align = buffer.dtype.element.bytes
+        align = self.alignment(buffer, offset)
         mask = self.function.mask
         if mask is None:
-            self.text.line(f"store {type_} {raw}, ptr {pointer}, align {align}{self.alias(buffer)}")
+            past = self.past_caches(lanes * buffer.dtype.element.bytes, align)
+            self.text.line(
+                f"store {type_} {raw}, ptr {pointer}, align {align}{past}{self.alias(buffer)}"
+            )
             return
         name = f"llvm.masked.store.{suffix(element, lanes)}.p0"
         mask_type = vector("i1", lanes)
@@ -272,6 +290,15 @@ class Memory:
         self.text.line(
             f"call void @{name}({type_} {raw}, ptr align {align} {pointer}, {mask_type} {mask})"
         )
+
+    def past_caches(self, size: int, align: int) -> str:
+        """What tells LLVM to store past the caches, where that is asked for and the vectors of the
+        machine are aligned."""
+        function = self.function
+        if not function.nontemporal or align < min(size, function.module.target.vector_bytes):
+            return ""
+        function.has_nontemporal = True
+        return f", !nontemporal !{ONE_NODE}"
 
     def scatter(
         self, buffer: Buffer, offset: Expr, lane: Lane, raw: str, element: str, lanes: int
@@ -300,7 +327,7 @@ class Memory:
         if type(size) is Const and size.value <= STACK_BYTES:
             bytes_ = max(int(size.value), 1)
             self.function.allocas.append(f"  {name} = alloca [{bytes_} x i8], align {ALIGN}")
-            self.place(buffer, Place(name, 0))
+            self.place(buffer, Place(name, 0, ALIGN))
             return
         value = self.function.expressions.value(size).text
         word = f"i{self.function.module.target.index_bits}"  # C's size_t
@@ -314,7 +341,7 @@ class Memory:
         message = f"no memory for {buffer.name!r}"
         self.function.fail_unless(got, self.function.module.message(message, span))
         self.function.heap.append(pointer)
-        self.place(buffer, Place(pointer, self.text.depth))
+        self.place(buffer, Place(pointer, self.text.depth, ALIGN))
 
     def place(self, buffer: Buffer, start: Place) -> None:
         """Let `buffer` lie in the memory at `start`."""

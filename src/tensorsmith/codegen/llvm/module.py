@@ -17,6 +17,7 @@ from tensorsmith.codegen.lower.scheduled import SCHEDULED
 from tensorsmith.errors import Span
 from tensorsmith.ir import Buffer, For, Invoke, IRModule, TensorProgram, Var
 from tensorsmith.ir.dtype import float32, float64
+from tensorsmith.ir.stmt import ZERO
 from tensorsmith.target import Target
 
 PARALLEL: Final = "ts_parallel"
@@ -66,7 +67,7 @@ class ModuleText:
     """Functions of our own library that are used, by symbol."""
     scopes: dict[Buffer, int] = field(default_factory=dict)
     """The number of each buffer of the program that is being printed."""
-    alias_nodes: list[str] = field(default_factory=list)
+    alias_nodes: list[str] = field(default_factory=lambda: ["!0 = !{i32 1}"])
     is_scheduled: bool = True
     """Whether all programs need little of LLVM's middle end."""
     program: TensorProgram | None = None
@@ -161,7 +162,7 @@ class ModuleText:
         for p in program.params:
             if isinstance(p, Buffer):
                 name = f"%b{len(params)}"
-                function.places[p] = Place(name, 0)
+                function.places[p] = Place(name, 0, 1 if p.offset is not ZERO else p.align)
                 params.append(f"ptr noalias {name}")
             else:
                 params.append(self._scalar(function, p, len(params)))
@@ -183,10 +184,18 @@ class ModuleText:
             "entry:",
             *function.allocas,
             function.text.render(),
+            *self._fence(function),
             "  ret i32 0",
             "}",
         ]
         self.bodies.append("\n".join(line for line in lines if line))
+
+    def _fence(self, function: Function) -> list[str]:
+        """What makes stores past the caches seen by others, where the machine wants it."""
+        if not function.has_nontemporal or not self.target.is_x86:
+            return []
+        self.declare("declare void @llvm.x86.sse.sfence()")
+        return ["  call void @llvm.x86.sse.sfence()"]
 
     def parallel_loop(self, function: Function, s: For) -> None:
         """A loop whose iterations the runtime hands out to threads."""
@@ -194,6 +203,7 @@ class ModuleText:
         number = len(self.bodies)
         body = Function(self, f"{self.program.name}.parallel.{number}", outer=function)
         body.facts = function.facts
+        body.nontemporal = function.nontemporal
         start, _ = function.expressions.value(s.start)
         end, _ = function.expressions.value(function.facts.simplify(s.start + s.extent))
         body.counted_loop(s, "%begin", "%end", nonempty=True)

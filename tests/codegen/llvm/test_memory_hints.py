@@ -1,0 +1,98 @@
+"""Prefetch, stores past the caches, and alignment, in LLVM's text and in what comes out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codegen.lower.agreement import check_native
+from tensorsmith import script as T
+from tensorsmith.codegen import build
+from tensorsmith.codegen.llvm.module import print_llvm
+from tensorsmith.ir import IRModule, TensorProgram
+from tensorsmith.target import Target
+
+n = T.dim("n", min=1)
+V3 = Target.named("x86-64-v3")
+
+
+def text_of(program: TensorProgram, name: str) -> list[str]:
+    lines = print_llvm(IRModule.of(program), V3).render().split("\n")
+    return [line.strip() for line in lines if name in line]
+
+
+@T.program
+def fetching(A: T.Buffer((n, 32), "float32"), C: T.Buffer((n, 32), "float32")):
+    for i in T.serial(n, attrs={"prefetch": 8}):
+        for j in T.vectorized(32):
+            C[i, j] = A[i, j] + 1.0
+
+
+def test_a_vector_of_two_lines_is_fetched_by_two() -> None:
+    calls = [line for line in text_of(fetching, "@llvm.prefetch") if line.startswith("call")]
+    assert len(calls) == 2
+    a = np.arange(96, dtype=np.float32).reshape(3, 32)
+    check_native(IRModule.of(fetching), [a, np.zeros_like(a)], name="fetching")
+
+
+@T.program
+def passing(A: T.Buffer((n, 32), "float32"), C: T.Buffer((n, 32), "float32", align=64)):
+    for i in T.parallel(n, attrs={"nontemporal": True}):
+        for j in T.vectorized(32):
+            C[i, j] = A[i, j] * 2.0
+
+
+def test_aligned_stores_go_past_the_caches() -> None:
+    assert len([x for x in text_of(passing, "!nontemporal !0") if "align 64" in x]) == 1
+    fences = [x for x in text_of(passing, "sfence") if x.startswith("call")]
+    assert len(fences) == 1
+    raw = np.zeros(8 * 32 + 16, np.float32)
+    start = (-raw.ctypes.data % 64) // 4
+    c = raw[start : start + 256].reshape(8, 32)
+    a = np.arange(256, dtype=np.float32).reshape(8, 32)
+    build(passing, threads=2)(a, c)
+    np.testing.assert_array_equal(c, a * 2)
+
+
+@T.program
+def unaligned(A: T.Buffer((n, 32), "float32"), C: T.Buffer((n, 32), "float32")):
+    for i in T.serial(n, attrs={"nontemporal": True}):
+        for j in T.vectorized(32):
+            C[i, j] = A[i, j] * 2.0
+
+
+def test_stores_that_may_be_unaligned_stay_in_the_caches() -> None:
+    assert not text_of(unaligned, "!nontemporal !0")
+
+
+@T.program
+def in_block(A: T.Buffer((n, 32), "float32"), C: T.Buffer((n, 32), "float32", align=64)):
+    for i in range(n):
+        for j in T.vectorized(32):
+            with T.block("C"):
+                vi, vj = T.remap("SS", i, j)
+                T.block_attrs({"nontemporal": True})
+                C[vi, vj] = A[vi, vj] * 2.0
+
+
+def test_a_block_may_ask_for_it() -> None:
+    assert text_of(in_block, "!nontemporal !0")
+
+
+@T.program
+def aligned(A: T.Buffer((n, 24), "float32", align=64), C: T.Buffer((n, 24), "float32")):
+    held = T.alloc((8, 16), "float32")
+    for i in range(n):
+        for j in T.vectorized(8):
+            held[j % 8, 0] = 1.0
+        for j in T.vectorized(8):
+            held[i % 8, j + 8] = A[i, j + 8]
+        for j in T.vectorized(8):
+            C[i, j] = held[i % 8, j + 8] + A[i, j + 2]
+
+
+def test_alignment_follows_from_indices() -> None:
+    loads = [line for line in text_of(aligned, "load <8 x float>")]
+    aligns = sorted(int(x.partition("align ")[2].partition(",")[0]) for x in loads)
+    assert aligns == [8, 32, 32]
+    stores = text_of(aligned, "store <8 x float>")
+    assert sorted(int(x.partition("align ")[2].partition(",")[0]) for x in stores) == [4, 32]
