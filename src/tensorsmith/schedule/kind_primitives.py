@@ -18,9 +18,9 @@ class KindPrimitives(Scheduled):
         A local buffer that every iteration fills before it reads it does not tie iterations: each
         gets one of its own.
 
-        Not legal if the loop reaches an iterator that is not spatial; if an iteration may write
-        what another one reads or writes; if a call stands in the loop outside of blocks; or if the
-        loop is vectorised, unrolled or bound.
+        Not legal if the loop reaches a reduce iterator, or an opaque one of a block with calls,
+        assertions or while loops; if an iteration may write what another one reads or writes; if a
+        call stands in the loop outside of blocks; or if the loop is vectorised, unrolled or bound.
 
         >>> from tensorsmith import te
         >>> from tensorsmith.schedule import Schedule
