@@ -29,7 +29,7 @@ from tensorsmith.ir.instantiate import instantiate
 from tensorsmith.ir.rewrite import children, with_children
 from tensorsmith.ir.stmt import TRUE, ZERO
 from tensorsmith.schedule.errors import ScheduleError
-from tensorsmith.schedule.nest import all_of, copy_loops
+from tensorsmith.schedule.nest import all_of, copy_loops, describe
 from tensorsmith.schedule.tree import (
     Site,
     block_names,
@@ -173,7 +173,7 @@ def _divided(site: Site, block: Block, facts: Analyzer, what: str) -> _Division:
             inner.append(node)
         elif not isinstance(node, Seq):
             raise ScheduleError(
-                f"{what}: a {type(node).__name__.lower()} stands around block {block.name!r}",
+                f"{what}: {describe(node)} stands around block {block.name!r}",
                 because="only loops and sequences become part of a block",
                 where=node.span,
             )
@@ -330,7 +330,7 @@ def _check_body(body: Stmt, outer: _Outer) -> None:
             exprs = (s.predicate, *(it.binding for it in s.iters))
         elif not isinstance(s, (Seq, Alloc)):
             raise ScheduleError(
-                f"{outer.what}: a {type(s).__name__.lower()} stands outside of the blocks",
+                f"{outer.what}: {describe(s)} stands outside of the blocks",
                 because="only loops and sequences become part of a block",
                 where=s.span,
             )

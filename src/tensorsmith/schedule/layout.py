@@ -105,7 +105,7 @@ def invert(index_map: IndexMap, shape: Sequence[Expr], what: str) -> PaddedInver
     except (ArithError, ShapeError) as error:
         raise ScheduleError(
             f"{what}: {index_map!r} is not injective on indices of shape {tuple(shape)!r}",
-            because=f"two elements would take one place, or: {error.what}",
+            because=error.what,
         ) from None
 
 

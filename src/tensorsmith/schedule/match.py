@@ -42,6 +42,7 @@ from tensorsmith.ir import (
 from tensorsmith.ir.buffer import GLOBAL
 from tensorsmith.ir.rewrite import children, statements, substitute_stmt, with_children
 from tensorsmith.ir.stmt import TRUE, ZERO
+from tensorsmith.schedule.nest import describe
 
 COMMUTATIVE: Final = (Add, Mul, And, Or)
 MOST_LOOPS: Final = 5
@@ -162,8 +163,7 @@ class _Matcher:
             return
         if type(wanted) is not type(found):
             raise NoMatchError(
-                f"a {type(wanted).__name__.lower()} is wanted where a"
-                f" {type(found).__name__.lower()} stands"
+                f"{describe(wanted)} is wanted where {describe(found)} stands"
             )
         match wanted, found:
             case Seq(), Seq():
@@ -188,7 +188,7 @@ class _Matcher:
                 if wanted.orelse is not None and found.orelse is not None:
                     self.stmt(wanted.orelse, found.orelse)
             case _:
-                raise NoMatchError(f"a {type(wanted).__name__.lower()} is never matched")
+                raise NoMatchError(f"{describe(wanted)} is never matched")
 
     def nest(self, wanted: For, found: For) -> None:
         """Perfect nests match in any order of loops: descriptions are of independent points or of

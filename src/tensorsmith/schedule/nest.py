@@ -4,13 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from tensorsmith.arith import conjuncts
-from tensorsmith.ir import Block, Expr, For, If, Load, Seq, Stmt, TensorProgram, postorder
+from tensorsmith.ir import (
+    Alloc,
+    Assert,
+    Bind,
+    Block,
+    Expr,
+    For,
+    If,
+    Invoke,
+    Load,
+    Seq,
+    Stmt,
+    Store,
+    TensorProgram,
+    While,
+    postorder,
+)
 from tensorsmith.ir.rewrite import substitute_stmt
 from tensorsmith.ir.stmt import TRUE
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.tree import find_block
+
+_KINDS: Final[dict[type[Stmt], str]] = {
+    Alloc: "an allocation",
+    Assert: "an assertion",
+    Bind: "a binding",
+    Block: "a block",
+    For: "a loop",
+    If: "an if",
+    Invoke: "a call",
+    Seq: "a sequence",
+    Store: "a store",
+    While: "a while loop",
+}
+
+
+def describe(s: Stmt) -> str:
+    """What sort of statement this is, in words."""
+    return _KINDS[type(s)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +139,7 @@ def conditions_between(outer: Stmt, site_path: Sequence[Stmt]) -> list[Expr]:
             found += conjuncts(s.condition if inner is s.then else ~s.condition)
         elif not isinstance(s, (For, Seq)):
             raise ScheduleError(
-                f"a {type(s).__name__.lower()} stands between the loop and the block",
+                f"{describe(s)} stands between the loop and the block",
                 because="how often the block runs is not known",
                 where=s.span,
             )

@@ -38,7 +38,7 @@ from tensorsmith.ir.rewrite import map_exprs, statements, transform_stmt
 from tensorsmith.ir.stmt import ZERO
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.layout import spatial_loops
-from tensorsmith.schedule.nest import Nest, all_of, plain_nest
+from tensorsmith.schedule.nest import Nest, all_of, describe, plain_nest
 from tensorsmith.schedule.reducer import Reducer, reducer_of, update
 from tensorsmith.schedule.tree import block_names, find_block, fresh_name, replace_stmt
 
@@ -160,7 +160,7 @@ def _check_body(work: _Padding) -> None:
     for s in _inside(work.block):
         if not isinstance(s, (Seq, Store, Bind)):
             raise work.refusal(
-                f"block {work.block.name!r} holds a {type(s).__name__.lower()}",
+                f"block {work.block.name!r} holds {describe(s)}",
                 "only stores and bindings can be done on padding, too",
             )
         values = _values(s)

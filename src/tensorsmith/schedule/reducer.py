@@ -46,6 +46,7 @@ from tensorsmith.ir import (
 )
 from tensorsmith.ir.rewrite import statements
 from tensorsmith.schedule.errors import ScheduleError
+from tensorsmith.schedule.nest import describe
 
 Values = tuple[Expr, ...]
 SAMPLES: Final = 12
@@ -132,8 +133,8 @@ def _stores(s: Stmt | None, block: Block, what: str) -> tuple[Store, ...]:
         if isinstance(part, Seq):
             continue
         if not isinstance(part, (Bind, Store)):
-            kind = type(part).__name__.lower()
-            raise _refusal(what, block, f"it holds a {kind}, not stores and bindings alone")
+            because = f"it holds {describe(part)}, not stores and bindings alone"
+            raise _refusal(what, block, because)
         changed = {x.buffer for x in found}
         if any(isinstance(e, Load) and e.buffer in changed for e in postorder(part.value)):
             raise _refusal(what, block, "it reads a result again that it has just changed")

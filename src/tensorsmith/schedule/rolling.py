@@ -43,6 +43,7 @@ from tensorsmith.ir.stmt import TRUE, ZERO
 from tensorsmith.ir.structural import structural_equal
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.layout import BufferSpec, pick_buffer
+from tensorsmith.schedule.nest import describe
 from tensorsmith.schedule.tree import Site, find_block, replace_stmt
 
 
@@ -164,7 +165,7 @@ def _check_loop(w: _Window) -> None:
     at = next(k for k, s in enumerate(w.site.around) if s is w.loop)
     for s in w.site.around[at + 1 :]:
         if not isinstance(s, (For, Seq)):
-            raise w.refusal(f"a {type(s).__name__.lower()} stands between the loop and the block")
+            raise w.refusal(f"{describe(s)} stands between the loop and the block")
     if Analyzer().prove(w.width > w.step) is not True:
         raise w.refusal(
             "windows of neighbouring iterations do not overlap",
@@ -217,7 +218,7 @@ def _check_accesses(program: TensorProgram, w: _Window) -> None:
                 f" {w.buffer.name!r}" + ("" if a.is_write else " before the block"),
             )
         start, extent = relaxed_region(a, facts).ranges[w.axis]
-        first = w.loop.var * w.step + w.lowest
+        first = simplify(w.loop.var * w.step + w.lowest)
         within = (start >= first) & (start + extent <= first + w.width)
         if facts.prove(within) is not True:
             raise w.refusal(
