@@ -75,12 +75,16 @@ def _nests(s: Schedule) -> list[For]:
 
 
 def _inline(s: Schedule, done: set[str]) -> None:
-    """Compute cheap elementwise blocks again where they are used."""
+    """Compute cheap elementwise blocks where they are used, unless that is more often than once for
+    each of their elements."""
     for block in _blocks(s):
         if block.name in done or is_reduction(block) or work(block) > INLINE_WORK:
             continue
         ref = s.get_block(block.name)
-        attempt(s, functools.partial(s.compute_inline, ref))
+        users = [find_block(s.program, u.name).node for u in s.get_consumers(ref)]
+        uses = sum(points(u) for u in users if isinstance(u, Block))
+        if uses <= points(block) or work(block) <= 1.0:
+            attempt(s, functools.partial(s.compute_inline, ref))
 
 
 def _gather(s: Schedule, done: set[str]) -> None:
