@@ -13,7 +13,7 @@ import pytest
 import tensorsmith
 
 ROOT = Path(__file__).resolve().parent.parent
-CORE_DEPENDENCIES = {"llvmlite", "ml-dtypes", "numpy"}
+CORE_DEPENDENCIES = {"llvmlite", "ml-dtypes", "numpy", "platformdirs"}
 
 
 def build_wheel(folder: Path) -> Path:
