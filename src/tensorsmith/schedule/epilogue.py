@@ -46,6 +46,7 @@ from tensorsmith.schedule.dependence import (
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.inline import (
     between,
+    check_bounds,
     check_same_values,
     invert,
     local_result,
@@ -85,7 +86,9 @@ def reverse_compute_inline(program: TensorProgram, name: str) -> TensorProgram:
     if guard is not TRUE:
         body = If(guard, body, span=store.span)
     new = replace(block, iters=made.iters, predicate=made.predicate, body=body)
-    return _replace_pair(program, producer, consumer, new, source.buffer)
+    joined = _replace_pair(program, producer, consumer, new, source.buffer)
+    check_bounds(joined, "reverse_compute_inline", block)
+    return joined
 
 
 def _with_value(e: Expr, buffer: Buffer, value: Expr) -> Expr:
@@ -245,7 +248,9 @@ def fuse_reduction_epilogue(program: TensorProgram, reduction: str, epilogue: st
     start = operation(init.value, substitute(other, values))
     body = _accumulating(made, init.buffer, store.buffer, indices)
     new = replace(made, init=replace(init, buffer=store.buffer, indices=indices, value=start), body=body)
-    return _replace_pair(program, producer, consumer, new, init.buffer)
+    joined = _replace_pair(program, producer, consumer, new, init.buffer)
+    check_bounds(joined, primitive, block)
+    return joined
 
 
 def _combining(block: Block, primitive: str) -> type[Binary]:

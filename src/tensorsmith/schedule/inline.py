@@ -47,6 +47,8 @@ from tensorsmith.schedule.dependence import (
 )
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.tree import Site, find_block, replace_stmt, replaced, sites
+from tensorsmith.verify import problems
+from tensorsmith.verify.errors import BoundsError
 
 # --- What blocks compute ---------------------------------------------------------------------
 
@@ -220,7 +222,22 @@ def compute_inline(program: TensorProgram, name: str) -> TensorProgram:
     program = replace_stmt(program, block, None)
     if home is not None:
         program = replace_stmt(program, home.node, None)
-    return replace(program, body=_with_loads(program.body, value, buffer))
+    inlined = replace(program, body=_with_loads(program.body, value, buffer))
+    check_bounds(inlined, "compute_inline", block)
+    return inlined
+
+
+def check_bounds(program: TensorProgram, primitive: str, block: Block) -> None:
+    """Raise ScheduleError if accesses of a program that was put together are not proven to lie inside
+    of their buffers: what was known of them in one block may not be known in the other."""
+    for problem in problems(program):
+        if isinstance(problem, BoundsError):
+            raise ScheduleError(
+                f"{primitive}: what block {block.name!r} accesses cannot be proven to lie inside of its"
+                " buffers any more",
+                because=problem.what,
+                where=block.span,
+            )
 
 
 def _used_iters(block: Block) -> list[Iter]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tensorsmith.arith import simplify
+from tensorsmith.arith import Analyzer, simplify
 from tensorsmith.arith.accesses import collect_accesses
 from tensorsmith.arith.iter_map import Level, detect
 from tensorsmith.errors import ArithError, ShapeError
@@ -200,6 +200,16 @@ def _new_buffer(
             "the map is not proven to give each point a place of its own", because=error.what
         ) from None
     shape = [start + extent for start, extent in zip(found.starts, found.extents, strict=True)]
+    facts = Analyzer()
+    for it in used:
+        facts.bind(it.var, it.start, it.extent)
+    for index, extent in zip(place, shape, strict=True):
+        if facts.prove((index >= 0) & (index < extent)) is not True:
+            raise ScheduleError(
+                f"the index {index!r} of the copy is not proven to be at least 0 and less than"
+                f" {simplify(extent)!r}",
+                because="every access must be known to lie inside of its buffer",
+            )
     kind = "reindex" if scope is None else scope
     new = cached_buffer(program, buffer, kind, shape=tuple(map(simplify, shape)))
     return new.replace(scope=buffer.scope if scope is None else scope)
