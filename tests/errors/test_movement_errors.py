@@ -18,7 +18,7 @@ def program(text: str) -> TensorProgram:
     return parse_program(HEADER + text)
 
 
-CHAIN = '''
+CHAIN = """
 def chain(A: T.Buffer((16,), "int32"), D: T.Buffer((16,), "int32")):
     B = T.alloc((16,), "int32")
     C = T.alloc((16,), "int32")
@@ -34,9 +34,9 @@ def chain(A: T.Buffer((16,), "int32"), D: T.Buffer((16,), "int32")):
         with T.block("D"):
             vk = T.remap("S", k)
             D[vk] = C[vk] + B[vk]
-'''
+"""
 
-SUM = '''
+SUM = """
 def total(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
     B = T.alloc((4,), "int32")
     for i, k in T.grid(4, 8):
@@ -49,9 +49,9 @@ def total(A: T.Buffer((4, 8), "int32"), C: T.Buffer((4,), "int32")):
         with T.block("C"):
             vi = T.remap("S", i)
             C[vi] = T.max(B[vi], 0)
-'''
+"""
 
-CHANGED = '''
+CHANGED = """
 def changed(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
     B = T.alloc((8,), "int32")
     for i in range(8):
@@ -66,9 +66,9 @@ def changed(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
         with T.block("C"):
             vj = T.remap("S", j)
             C[vj] = B[vj]
-'''
+"""
 
-SCAN = '''
+SCAN = """
 def scan(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
     B = T.alloc((9,), "int32")
     B[0] = 0
@@ -80,9 +80,9 @@ def scan(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
         with T.block("C"):
             vj = T.remap("S", j)
             C[vj] = B[vj]
-'''
+"""
 
-GUARDED = '''
+GUARDED = """
 def guarded(A: T.Buffer((8,), "int32"), x: T.int32, C: T.Buffer((8,), "int32")):
     B = T.alloc((8,), "int32")
     for i in range(8):
@@ -94,9 +94,9 @@ def guarded(A: T.Buffer((8,), "int32"), x: T.int32, C: T.Buffer((8,), "int32")):
             with T.block("C"):
                 vj = T.remap("S", j)
                 C[vj] = B[vj]
-'''
+"""
 
-WINDOW = '''
+WINDOW = """
 def window(A: T.Buffer((8,), "int32"), C: T.Buffer((6,), "int32")):
     B = T.alloc((8,), "int32")
     for i in range(8):
@@ -107,10 +107,10 @@ def window(A: T.Buffer((8,), "int32"), C: T.Buffer((6,), "int32")):
         with T.block("C"):
             vj = T.remap("S", j)
             C[vj] = B[vj] + B[vj + 2]
-'''
+"""
 
 
-SHARED = '''
+SHARED = """
 def shared(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
     for i in range(8):
         with T.block("B"):
@@ -124,9 +124,9 @@ def shared(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((
         with T.block("C"):
             vj = T.remap("S", j)
             C[vj] = B[vj] + A[vj]
-'''
+"""
 
-PAIR = '''
+PAIR = """
 def pair(A: T.Buffer((8,), "int32"), C: T.Buffer((6,), "int32")):
     B = T.alloc((8,), "int32")
     for i in range(8):
@@ -137,9 +137,9 @@ def pair(A: T.Buffer((8,), "int32"), C: T.Buffer((6,), "int32")):
         with T.block("C"):
             vj = T.remap("S", j)
             C[vj] = B[vj] + 1
-'''
+"""
 
-PART = '''
+PART = """
 def part(A: T.Buffer((4, 8), "int32"), C: T.Buffer((3,), "int32")):
     B = T.alloc((4,), "int32")
     for i, k in T.grid(4, 8):
@@ -152,7 +152,7 @@ def part(A: T.Buffer((4, 8), "int32"), C: T.Buffer((3,), "int32")):
         with T.block("C"):
             vi = T.remap("S", i)
             C[vi] = B[vi] + 5
-'''
+"""
 
 
 def compute_at(block: str, of: str, at: int = 0) -> Callable[[Schedule], None]:
@@ -184,102 +184,224 @@ def fuse(reduction: str, epilogue: str) -> Callable[[Schedule], None]:
 
 
 CASES: dict[str, tuple[str, Callable[[Schedule], None], str]] = {
-    "compute_at: a parameter": (SHARED, compute_at("B", "C"), """\
+    "compute_at: a parameter": (
+        SHARED,
+        compute_at("B", "C"),
+        """\
 compute_at: block 'B' cannot move under loop 'j': it writes the parameter 'B'
   because: the caller sees all of it, whatever the loop needs
-  try: reverse_compute_at, to move it under the loops of what it reads"""),
-    "compute_at: a consumer outside": (CHAIN, compute_at("B", "C"), """\
+  try: reverse_compute_at, to move it under the loops of what it reads""",
+    ),
+    "compute_at: a consumer outside": (
+        CHAIN,
+        compute_at("B", "C"),
+        """\
 compute_at: block 'B' cannot move under loop 'j': block 'D' outside of the loop reads what it writes
-  because: all consumers must stand inside of the loop"""),
-    "compute_at: already there": (CHAIN, compute_at("B", "B"), """\
+  because: all consumers must stand inside of the loop""",
+    ),
+    "compute_at: already there": (
+        CHAIN,
+        compute_at("B", "B"),
+        """\
 compute_at: block 'B' cannot move under loop 'i': it stands there already
-  because: there is nothing to move"""),
-    "compute_at: before": (CHAIN, compute_at("C", "B"), """\
+  because: there is nothing to move""",
+    ),
+    "compute_at: before": (
+        CHAIN,
+        compute_at("C", "B"),
+        """\
 compute_at: block 'C' cannot move under loop 'i': it does not stand before the loop
-  because: what is read must be written first"""),
-    "compute_at: inputs change": (CHANGED, compute_at("B", "C"), """\
+  because: what is read must be written first""",
+    ),
+    "compute_at: inputs change": (
+        CHANGED,
+        compute_at("B", "C"),
+        """\
 compute_at: block 'B' cannot move under loop 'j': 'A', which it reads, is written in between
-  because: it would read other values than it did"""),
-    "compute_at: opaque": (SCAN, compute_at("B", "C"), """\
+  because: it would read other values than it did""",
+    ),
+    "compute_at: opaque": (
+        SCAN,
+        compute_at("B", "C"),
+        """\
 compute_at: block 'B' is neither complete nor a reduction
-  because: its iterator 'vi' is opaque"""),
-    "compute_at: condition": (GUARDED, compute_at("B", "C"), """\
+  because: its iterator 'vi' is opaque""",
+    ),
+    "compute_at: condition": (
+        GUARDED,
+        compute_at("B", "C"),
+        """\
 compute_at: block 'B' cannot move under loop 'j': a condition stands between them
-  because: the block would run where it did not, or not run where it did"""),
-    "compute_at: vector": (WINDOW, in_vector, """\
+  because: the block would run where it did not, or not run where it did""",
+    ),
+    "compute_at: vector": (
+        WINDOW,
+        in_vector,
+        """\
 compute_at: block 'B' cannot move under loop 'j': the loop is vectorised
-  because: the lanes of a vector have no loops of their own"""),
-    "reverse_compute_at: unfinished": (SUM, reverse_compute_at("C", "B", 1), """\
-reverse_compute_at: block 'C' cannot move under loop 'k': the reduce iterator 'vk' of block 'B' depends on loops around
+  because: the lanes of a vector have no loops of their own""",
+    ),
+    "reverse_compute_at: unfinished": (
+        SUM,
+        reverse_compute_at("C", "B", 1),
+        """\
+reverse_compute_at: block 'C' cannot move under loop 'k': the reduce iterator 'vk' of block 'B' \
+depends on loops around
   because: an iteration leaves 'B' unfinished
-  try: a loop outside of those that reduce"""),
-    "reverse_compute_at: window": (WINDOW, reverse_compute_at("C", "B"), """\
+  try: a loop outside of those that reduce""",
+    ),
+    "reverse_compute_at: window": (
+        WINDOW,
+        reverse_compute_at("C", "B"),
+        """\
 the loops around would not take each point of block 'C' exactly once
-  given: vj = i - 2 + ax0"""),
-    "reverse_compute_at: nothing to wait for": (CHANGED, reverse_compute_at("C", "A"), """\
+  given: vj = i - 2 + ax0""",
+    ),
+    "reverse_compute_at: nothing to wait for": (
+        CHANGED,
+        reverse_compute_at("C", "A"),
+        """\
 reverse_compute_at: block 'C' cannot move under loop 'i': nothing there writes what it reads
-  because: it would wait for no one"""),
-    "reverse_compute_at: used in between": (SHARED, reverse_compute_at("C", "B"), """\
+  because: it would wait for no one""",
+    ),
+    "reverse_compute_at: used in between": (
+        SHARED,
+        reverse_compute_at("C", "B"),
+        """\
 reverse_compute_at: block 'C' cannot move under loop 'i': 'C', which it writes, is used in between
-  because: it would be written earlier than it was"""),
-    "compute_inline: a parameter": (CHAIN, on("compute_inline", "D"), """\
+  because: it would be written earlier than it was""",
+    ),
+    "compute_inline: a parameter": (
+        CHAIN,
+        on("compute_inline", "D"),
+        """\
 compute_inline: block 'D' writes the parameter 'D'
-  because: the caller sees it"""),
-    "compute_inline: a reduction": (SUM, on("compute_inline", "B"), """\
+  because: the caller sees it""",
+    ),
+    "compute_inline: a reduction": (
+        SUM,
+        on("compute_inline", "B"),
+        """\
 compute_inline: block 'B' is a reduction
   because: an expression has no place for its loop
-  try: compute_at"""),
-    "compute_inline: opaque": (SCAN, on("compute_inline", "B"), """\
+  try: compute_at""",
+    ),
+    "compute_inline: opaque": (
+        SCAN,
+        on("compute_inline", "B"),
+        """\
 compute_inline: block 'B' is neither complete nor a reduction
-  because: its iterator 'vi' is opaque"""),
-    "compute_inline: decomposed": (SUM, apart_from_init, """\
+  because: its iterator 'vi' is opaque""",
+    ),
+    "compute_inline: decomposed": (
+        SUM,
+        apart_from_init,
+        """\
 compute_inline: block 'B' is neither complete nor a reduction
-  because: it has reduce iterators and no init of 'B'"""),
-    "compute_inline: inputs change": (CHANGED, on("compute_inline", "B"), """\
+  because: it has reduce iterators and no init of 'B'""",
+    ),
+    "compute_inline: inputs change": (
+        CHANGED,
+        on("compute_inline", "B"),
+        """\
 compute_inline: 'A' is written between block 'B' and what reads it
-  because: other values would be read"""),
-    "reverse_compute_inline: a reduction": (SUM, on("reverse_compute_inline", "C"), """\
+  because: other values would be read""",
+    ),
+    "reverse_compute_inline: a reduction": (
+        SUM,
+        on("reverse_compute_inline", "C"),
+        """\
 reverse_compute_inline: block 'B' has iterators that are not spatial
   because: its values are not final when it writes them
-  try: reverse_compute_at, or fuse_reduction_epilogue"""),
-    "reverse_compute_inline: several producers": (CHAIN, on("reverse_compute_inline", "D"), """\
+  try: reverse_compute_at, or fuse_reduction_epilogue""",
+    ),
+    "reverse_compute_inline: several producers": (
+        CHAIN,
+        on("reverse_compute_inline", "D"),
+        """\
 reverse_compute_inline: block 'D' reads what 2 blocks make, not one
-  try: compute_inline for the others, first"""),
-    "reverse_compute_inline: other readers": (CHAIN, on("reverse_compute_inline", "C"), """\
+  try: compute_inline for the others, first""",
+    ),
+    "reverse_compute_inline: other readers": (
+        CHAIN,
+        on("reverse_compute_inline", "C"),
+        """\
 reverse_compute_inline: block 'C' is not the only one to read 'B'
-  because: the values would no longer be there for others"""),
-    "reverse_compute_inline: several elements": (WINDOW, on("reverse_compute_inline", "C"), """\
+  because: the values would no longer be there for others""",
+    ),
+    "reverse_compute_inline: several elements": (
+        WINDOW,
+        on("reverse_compute_inline", "C"),
+        """\
 reverse_compute_inline: block 'C' reads several elements of 'B' at a point
-  because: they are made at different points"""),
-    "fuse_reduction_epilogue: another operation": (SUM, fuse("B", "C"), """\
-fuse_reduction_epilogue: block 'C' does not combine the result with one more value by the reduction's own add
+  because: they are made at different points""",
+    ),
+    "fuse_reduction_epilogue: another operation": (
+        SUM,
+        fuse("B", "C"),
+        """\
+fuse_reduction_epilogue: block 'C' does not combine the result with one more value by \
+the reduction's own add
   because: nothing else can be done before the reduction instead of after it
-  try: reverse_compute_at, to do it as soon as a part is reduced"""),
-    "fuse_reduction_epilogue: no reduction": (PAIR, fuse("B", "C"), """\
+  try: reverse_compute_at, to do it as soon as a part is reduced""",
+    ),
+    "fuse_reduction_epilogue: no reduction": (
+        PAIR,
+        fuse("B", "C"),
+        """\
 fuse_reduction_epilogue: block 'B' is no reduction of the form x = x op value
-  because: the start value of another cannot take part in it"""),
-    "fuse_reduction_epilogue: a part": (PART, fuse("B", "C"), """\
+  because: the start value of another cannot take part in it""",
+    ),
+    "fuse_reduction_epilogue: a part": (
+        PART,
+        fuse("B", "C"),
+        """\
 fuse_reduction_epilogue: block 'C' does not use all that block 'B' computes
-  because: every result starts from what is combined with it"""),
-    "cache_read: no such buffer": (CHAIN, on("cache_read", "C", "A", "local"), """\
+  because: every result starts from what is combined with it""",
+    ),
+    "cache_read: no such buffer": (
+        CHAIN,
+        on("cache_read", "C", "A", "local"),
+        """\
 block 'C' reads no buffer 'A'
-  try: what it reads: 'B', by name or by position"""),
-    "cache_read: written in part": (SCAN, on("cache_read", "C", "B", "local"), """\
+  try: what it reads: 'B', by name or by position""",
+    ),
+    "cache_read: written in part": (
+        SCAN,
+        on("cache_read", "C", "B", "local"),
+        """\
 not all of 'B' that a copy would read is known to be written
   given: the copy would read B[0:8]
-  because: reading what nothing has written is an error"""),
-    "cache_write: opaque": (SCAN, on("cache_write", "B", "B", "local"), """\
+  because: reading what nothing has written is an error""",
+    ),
+    "cache_write: opaque": (
+        SCAN,
+        on("cache_write", "B", "B", "local"),
+        """\
 cache_write: block 'B' is neither complete nor a reduction
-  because: its iterator 'vi' is opaque"""),
-    "cache_inplace: not in place": (CHAIN, on("cache_inplace", "C", "C", "local"), """\
+  because: its iterator 'vi' is opaque""",
+    ),
+    "cache_inplace: not in place": (
+        CHAIN,
+        on("cache_inplace", "C", "C", "local"),
+        """\
 cache_inplace: block 'C' does not read and write a buffer 'C'
-  try: what it reads and writes: nothing, by name or by position"""),
-    "reindex: several elements": (WINDOW, on("reindex", "C", "B", "read"), """\
+  try: what it reads and writes: nothing, by name or by position""",
+    ),
+    "reindex: several elements": (
+        WINDOW,
+        on("reindex", "C", "B", "read"),
+        """\
 reindex: block 'C' does not read one element of 'B' at each of its points
-  because: the copy has one element for each point"""),
-    "reindex: no access": (WINDOW, on("reindex", "C", "B", "both"), """\
+  because: the copy has one element for each point""",
+    ),
+    "reindex: no access": (
+        WINDOW,
+        on("reindex", "C", "B", "both"),
+        """\
 reindex: 'both' is no access
-  try: 'read' or 'write'"""),
+  try: 'read' or 'write'""",
+    ),
     "reindex_cache_read: not injective": (
         CHAIN,
         on("reindex_cache_read", "C", "B", "local", lambda j: (j // 2,)),
@@ -308,20 +430,40 @@ the map must take the 1 iterators of block 'C'
 the map uses an iterator of block 'B' that is not spatial
   because: each of its values would have a place, and only the last is the result""",
     ),
-    "set_scope: a parameter": (CHAIN, on("set_scope", "D", "D", "local"), """\
+    "set_scope: a parameter": (
+        CHAIN,
+        on("set_scope", "D", "D", "local"),
+        """\
 set_scope: 'D' is a parameter
   because: how it is stored is for the caller to say
-  try: cache_write, for a local buffer"""),
-    "set_scope: no name": (CHAIN, on("set_scope", "B", "B", "my memory"), """\
+  try: cache_write, for a local buffer""",
+    ),
+    "set_scope: no name": (
+        CHAIN,
+        on("set_scope", "B", "B", "my memory"),
+        """\
 set_scope: 'my memory' is not the name of a memory
-  try: 'global', 'local', 'shared', or another name, with dots between its parts"""),
-    "storage_align: no stride": (CHAIN, on("storage_align", "B", "B", 0, 4, 4), """\
+  try: 'global', 'local', 'shared', or another name, with dots between its parts""",
+    ),
+    "storage_align: no stride": (
+        CHAIN,
+        on("storage_align", "B", "B", 0, 4, 4),
+        """\
 storage_align: a stride cannot be 4 modulo 4
-  try: a positive factor, and an offset from 0 to below it"""),
-    "storage_align: no dimension": (CHAIN, on("storage_align", "B", "B", 1, 4), """\
-storage_align: 'B' has no dimension 1"""),
-    "unsafe_set_dtype: no type": (CHAIN, on("unsafe_set_dtype", "B", "B", "int33"), """\
-unsafe_set_dtype: 'int33' is not an element type"""),
+  try: a positive factor, and an offset from 0 to below it""",
+    ),
+    "storage_align: no dimension": (
+        CHAIN,
+        on("storage_align", "B", "B", 1, 4),
+        """\
+storage_align: 'B' has no dimension 1""",
+    ),
+    "unsafe_set_dtype: no type": (
+        CHAIN,
+        on("unsafe_set_dtype", "B", "B", "int33"),
+        """\
+unsafe_set_dtype: 'int33' is not an element type""",
+    ),
 }
 
 

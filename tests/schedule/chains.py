@@ -1,5 +1,5 @@
-"""Random chains of computations whose blocks a schedule can move: whole-number data, so that results
-do not depend on the order of sums."""
+"""Random chains of computations whose blocks a schedule can move: whole-number data, so that
+results do not depend on the order of sums."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ EXTENTS = (1, 2, 3, 4, 5, 6, 8, 12)
 
 @st.composite
 def chains(draw: st.DrawFn, *, least: int = 2, most: int = 4) -> TensorProgram:
-    """A program of `least` to `most` stages over int32 tensors; shapes may hold a symbolic dimension."""
+    """A program of `least` to `most` stages over int32 tensors, perhaps of a symbolic size."""
     n = Var("n", low=1, high=9)
     extents: tuple[Expr | int, ...] = (*EXTENTS, n, n + 3) if draw(st.booleans()) else EXTENTS
     inputs = [
-        te.placeholder(draw(st.lists(st.sampled_from(extents), min_size=1, max_size=2)), "int32", name)
+        te.placeholder(
+            draw(st.lists(st.sampled_from(extents), min_size=1, max_size=2)), "int32", name
+        )
         for name in ("X", "Y")[: draw(st.integers(1, 2))]
     ]
     if len(extents) > len(EXTENTS):
@@ -48,7 +50,9 @@ def _elementwise(draw: st.DrawFn, a: te.Tensor, others: list[te.Tensor], name: s
     return te.compute(a.shape, lambda *i: a[i] * factor + b[i], name)
 
 
-def _broadcast(draw: st.DrawFn, a: te.Tensor, others: list[te.Tensor], name: str) -> te.Tensor | None:
+def _broadcast(
+    draw: st.DrawFn, a: te.Tensor, others: list[te.Tensor], name: str
+) -> te.Tensor | None:
     rows = [t for t in others if len(t.shape) == 1 and t.shape[0] is a.shape[-1]]
     if not rows:
         return None
@@ -56,7 +60,9 @@ def _broadcast(draw: st.DrawFn, a: te.Tensor, others: list[te.Tensor], name: str
     return te.compute(a.shape, lambda *i: a[i] - b[i[-1]], name)
 
 
-def _transpose(draw: st.DrawFn, a: te.Tensor, others: list[te.Tensor], name: str) -> te.Tensor | None:
+def _transpose(
+    draw: st.DrawFn, a: te.Tensor, others: list[te.Tensor], name: str
+) -> te.Tensor | None:
     if len(a.shape) != 2:
         return None
     return te.compute(a.shape[::-1], lambda i, j: a[j, i] + 1, name)

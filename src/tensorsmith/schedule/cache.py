@@ -1,7 +1,7 @@
 """Copies of buffers in other memory: read caches, write caches.
 
-A copy is a block of its own, so that it can be moved and shaped like any other; the new buffer has the
-shape of the old one until lowering shrinks it to what is used. Copies stand as far out as the
+A copy is a block of its own, so that it can be moved and shaped like any other; the new buffer has
+the shape of the old one until lowering shrinks it to what is used. Copies stand as far out as the
 dependences let them.
 """
 
@@ -115,9 +115,7 @@ def _consumers(
         if other.parent_block is not site.parent_block:
             raise ScheduleError(f"the block {n!r} stands in another block", where=other.node.span)
         if buffer not in effects(other.node).reads:
-            raise ScheduleError(
-                f"block {n!r} does not read {buffer.name!r}", where=other.node.span
-            )
+            raise ScheduleError(f"block {n!r} does not read {buffer.name!r}", where=other.node.span)
         if buffer in effects(other.node).writes:
             raise ScheduleError(
                 f"block {n!r} writes {buffer.name!r}, which it reads",
@@ -343,5 +341,7 @@ def copy_out(
     order = [v for i in indices for v in free_vars(i)]
     spatial = [it for it in block.iters if it.kind is IterKind.SPATIAL]
     spatial.sort(key=lambda it: order.index(it.var) if it.var in order else -1)
-    copied = element_copy(name, spatial, (target, indices), (source, indices if source_at is None else source_at))
+    copied = element_copy(
+        name, spatial, (target, indices), (source, indices if source_at is None else source_at)
+    )
     return copy_of(copied, [taken[it.var] for it in spatial], spot.place(), may_repeat=False)[0]

@@ -102,9 +102,7 @@ class CachePrimitives(Scheduled):
         return BlockRef(block.program, made)
 
     @primitive
-    def read_at(
-        self, loop: LoopRef, block: BlockRef, buffer: int | str, scope: str
-    ) -> BlockRef:
+    def read_at(self, loop: LoopRef, block: BlockRef, buffer: int | str, scope: str) -> BlockRef:
         """Have a block read a copy of a buffer, made in each iteration of a loop around it: the box
         that the iteration needs.
 
@@ -130,16 +128,12 @@ class CachePrimitives(Scheduled):
                     vi = T.spatial(64, i_0 * 16 + i_1)
                     B[vi] = A_local[vi] * 2.0
         """
-        program, made = cache.cache_read(
-            self._of(block), block.name, buffer, scope, at=loop.var
-        )
+        program, made = cache.cache_read(self._of(block), block.name, buffer, scope, at=loop.var)
         self._update(program)
         return BlockRef(block.program, made)
 
     @primitive
-    def write_at(
-        self, loop: LoopRef, block: BlockRef, buffer: int | str, scope: str
-    ) -> BlockRef:
+    def write_at(self, loop: LoopRef, block: BlockRef, buffer: int | str, scope: str) -> BlockRef:
         """Have a block write to other memory, from where each iteration of a loop around it copies
         its results.
 
@@ -165,9 +159,7 @@ class CachePrimitives(Scheduled):
                     vi = T.spatial(64, i_0 * 16 + ax0)
                     B[vi] = B_local[vi]
         """
-        program, made = cache.cache_write(
-            self._of(block), block.name, buffer, scope, at=loop.var
-        )
+        program, made = cache.cache_write(self._of(block), block.name, buffer, scope, at=loop.var)
         self._update(program)
         return BlockRef(block.program, made)
 
@@ -212,9 +204,7 @@ class CachePrimitives(Scheduled):
                 v0 = T.remap("S", ax0)
                 A[v0] = A_local[v0]
         """
-        program, (first, last) = inplace.cache_inplace(
-            self._of(block), block.name, buffer, scope
-        )
+        program, (first, last) = inplace.cache_inplace(self._of(block), block.name, buffer, scope)
         self._update(program)
         return BlockRef(block.program, first), BlockRef(block.program, last)
 

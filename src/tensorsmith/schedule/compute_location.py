@@ -155,9 +155,7 @@ def _needed_points(move: Move, writes: Sequence[Region], place: Place) -> dict[V
     boxes = 0
     spatial = [it for it in move.block.iters if it.kind is not IterKind.REDUCE]
     for written in writes:
-        regions = [
-            relaxed_region(a, facts) for a in accesses if a.region.buffer is written.buffer
-        ]
+        regions = [relaxed_region(a, facts) for a in accesses if a.region.buffer is written.buffer]
         if not regions:
             continue
         boxes += 1
@@ -218,7 +216,7 @@ def reverse_compute_at(
     program = allocated_first(program, effects(find_block(program, name).node).writes)
     move = find_move("reverse_compute_at", program, name, var, block_first=False)
     if hidden := defined_in(move.between) & inside_symbols(move.block):
-        name = sorted(x.name for x in hidden)[0]
+        name = min(x.name for x in hidden)
         raise move.refuse(f"it uses {name!r}", "that is not defined at the loop")
     reads, writes = block_regions(move.block)
     produced = {r.buffer for r in reads} & effects(move.loop.body).writes
@@ -256,7 +254,7 @@ def _check_nothing_passed(
         if s is move.between[0]:
             late = {b for b in late if b not in produced or not _only_inside(move, s, b)}
         if late:
-            name = sorted(b.name for b in late)[0]
+            name = min(b.name for b in late)
             raise move.refuse(
                 f"{name!r}, which it reads, is written in between",
                 "it would read it before it is complete",
@@ -269,7 +267,7 @@ def _only_inside(move: Move, s: Stmt, buffer: Buffer) -> bool:
 
 
 def _final_boxes(move: Move, produced: set[Buffer], place: Place) -> dict[Buffer, list[Region]]:
-    """What each writer in the loop writes in one iteration, of what the block reads; final there."""
+    """What each writer in the loop writes in one iteration, of what the block reads."""
     around = {x.var for x in own_loops(move)}
     accesses = collect_accesses(move.loop.body)
     boxes: dict[Buffer, list[Region]] = {b: [] for b in produced}

@@ -111,4 +111,4 @@ def _same_program(s: Scheduled, block: BlockRef, loop: LoopRef) -> TensorProgram
             f"{block!r} and {loop!r} are of different programs",
             given=f"{block.program!r} and {loop.program!r}",
         )
-    return s._of(block)
+    return s._of(block)  # noqa: SLF001  # a part of the primitives

@@ -99,8 +99,10 @@ Element = tuple[Buffer, tuple[Expr, ...]]
 
 
 def element_copy(name: str, iters: Sequence[Iter], target: Element, source: Element) -> Block:
-    """A block, without loops, that copies an element for each point of `iters`, which are renewed."""
-    fresh = tuple(replace(it, kind=IterKind.SPATIAL, var=it.var.renamed(it.var.name)) for it in iters)
+    """A block, without loops, that copies an element for each point of `iters`."""
+    fresh = tuple(
+        replace(it, kind=IterKind.SPATIAL, var=it.var.renamed(it.var.name)) for it in iters
+    )
     values: dict[Expr, Expr] = {a.var: b.var for a, b in zip(iters, fresh, strict=True)}
     to, at = (tuple(substitute(i, values) for i in where) for _, where in (target, source))
     return Block(name, fresh, Store(target[0], to, Load(source[0], at)))
@@ -128,9 +130,7 @@ class Spot:
         return {s.var for s in self.around if isinstance(s, For)}
 
 
-def before_all(
-    program: TensorProgram, root: Stmt, using: Sequence[Block], buffer: Buffer
-) -> Spot:
+def before_all(program: TensorProgram, root: Stmt, using: Sequence[Block], buffer: Buffer) -> Spot:
     """The outermost statements that hold all of `using`, and do not write the buffer."""
     around = path_to(program.body, root)
     here = root
@@ -187,6 +187,7 @@ def after_alone(site: Site, root: Stmt, buffer: Buffer) -> Spot:
 
 
 def replace_by_id(s: Stmt, changes: Mapping[int, Stmt]) -> Stmt:
+    """`s` with statements replaced, by their identity."""
     if id(s) in changes:
         return changes[id(s)]
     return with_children(s, tuple(replace_by_id(c, changes) for c in children(s)))
@@ -212,7 +213,9 @@ def insert(
     racing = [
         s
         for s in spot.around
-        if isinstance(s, For) and s.var in repeating and s.kind in (LoopKind.PARALLEL, LoopKind.THREAD)
+        if isinstance(s, For)
+        and s.var in repeating
+        and s.kind in (LoopKind.PARALLEL, LoopKind.THREAD)
     ]
     home = racing[-1].body if racing else root
     if old is home:

@@ -206,9 +206,7 @@ def units(scope: Stmt) -> Iterator[Stmt]:
     while stack:
         s = stack.pop()
         inner = children(s)
-        if isinstance(s, Block) or not inner:
-            yield s
-        elif any(isinstance(e, Load) for e in postorder(*expressions(s))):
+        if isinstance(s, Block) or not inner or has_loads(*expressions(s)):
             yield s
         else:
             stack.extend(reversed(inner))

@@ -92,9 +92,7 @@ def reverse_compute_inline(program: TensorProgram, name: str) -> TensorProgram:
 
 
 def _with_value(e: Expr, buffer: Buffer, value: Expr) -> Expr:
-    return transform(
-        e, lambda x: value if isinstance(x, Load) and x.buffer is buffer else None
-    )
+    return transform(e, lambda x: value if isinstance(x, Load) and x.buffer is buffer else None)
 
 
 def _replace_pair(
@@ -165,7 +163,7 @@ def _check_target_free(primitive: str, first: Site, second: Site, target: Buffer
     hidden = defined_in(passed) & used_symbols(block)
     if hidden:
         raise ScheduleError(
-            f"{primitive}: block {block.name!r} uses {sorted(x.name for x in hidden)[0]!r}, which is"
+            f"{primitive}: block {block.name!r} uses {min(x.name for x in hidden)!r}, which is"
             f" not defined at {name_of(first.node)}",
             where=block.span,
         )
@@ -179,7 +177,8 @@ def _check_target_free(primitive: str, first: Site, second: Site, target: Buffer
     own = (*first.around[len(shared) :], *second.around[len(shared) :])
     if any(isinstance(s, (If, While)) for s in own):
         raise ScheduleError(
-            f"{primitive}: a condition stands between block {block.name!r} and {name_of(first.node)}",
+            f"{primitive}: a condition stands between block {block.name!r} and"
+            f" {name_of(first.node)}",
             because="one would run where the other does not",
             where=block.span,
         )
@@ -193,7 +192,8 @@ def _points_joined(
     assert isinstance(source, Store)
     if len(places) != 1:
         raise ScheduleError(
-            f"{primitive}: block {block.name!r} reads several elements of {buffer.name!r} at a point",
+            f"{primitive}: block {block.name!r} reads several elements of {buffer.name!r} at a"
+            " point",
             because="they are made at different points",
             where=block.span,
         )
@@ -247,7 +247,9 @@ def fuse_reduction_epilogue(program: TensorProgram, reduction: str, epilogue: st
     indices = tuple(substitute(i, values) for i in store.indices)
     start = operation(init.value, substitute(other, values))
     body = _accumulating(made, init.buffer, store.buffer, indices)
-    new = replace(made, init=replace(init, buffer=store.buffer, indices=indices, value=start), body=body)
+    new = replace(
+        made, init=replace(init, buffer=store.buffer, indices=indices, value=start), body=body
+    )
     joined = _replace_pair(program, producer, consumer, new, init.buffer)
     check_bounds(joined, primitive, block)
     return joined
@@ -284,9 +286,7 @@ def _other_operand(value: Expr, buffer: Buffer, operation: type[Binary]) -> Expr
     return None if any(e.buffer is buffer for e in used) else other
 
 
-def _accumulating(
-    block: Block, old: Buffer, new: Buffer, indices: tuple[Expr, ...]
-) -> Stmt:
+def _accumulating(block: Block, old: Buffer, new: Buffer, indices: tuple[Expr, ...]) -> Stmt:
     store = block.body
     assert isinstance(store, Store)
     value = _with_value(store.value, old, Load(new, indices))

@@ -99,9 +99,7 @@ def invert(
         else:
             checked.append((index, place))
     unit: dict[Expr, Expr] = {
-        it.var: it.start
-        for it in iters
-        if isinstance(it.extent, Const) and it.extent.value == 1
+        it.var: it.start for it in iters if isinstance(it.extent, Const) and it.extent.value == 1
     }
     missing = own.keys() - values.keys() - unit.keys()
     if missing:
@@ -153,6 +151,7 @@ def between(first: Site, second: Site, primitive: str) -> tuple[tuple[Stmt, ...]
 
 
 def name_of(s: Stmt) -> str:
+    """How an error names a statement."""
     return f"block {s.name!r}" if isinstance(s, Block) else "what reads it"
 
 
@@ -178,8 +177,8 @@ def check_same_values(
     accesses = [a for a in collect_accesses(body) if a.region.buffer is buffer]
     if not reads_are_written(accesses, body, facts):
         raise ScheduleError(
-            f"{primitive}: {name_of(second.node)} may read what {name_of(first.node)} computed in an"
-            " earlier iteration",
+            f"{primitive}: {name_of(second.node)} may read what {name_of(first.node)} computed in"
+            " an earlier iteration",
             because=f"what {buffer.name!r} is computed from has changed since",
             where=first.node.span,
         )
@@ -228,13 +227,13 @@ def compute_inline(program: TensorProgram, name: str) -> TensorProgram:
 
 
 def check_bounds(program: TensorProgram, primitive: str, block: Block) -> None:
-    """Raise ScheduleError if accesses of a program that was put together are not proven to lie inside
-    of their buffers: what was known of them in one block may not be known in the other."""
+    """Raise ScheduleError if accesses of a program that was put together are not proven to lie
+    inside of their buffers: what was known of them in one block may not be known in the other."""
     for problem in problems(program):
         if isinstance(problem, BoundsError):
             raise ScheduleError(
-                f"{primitive}: what block {block.name!r} accesses cannot be proven to lie inside of its"
-                " buffers any more",
+                f"{primitive}: what block {block.name!r} accesses cannot be proven to lie inside of"
+                " its buffers any more",
                 because=problem.what,
                 where=block.span,
             )
@@ -246,6 +245,7 @@ def _used_iters(block: Block) -> list[Iter]:
 
 
 def no_inverse(primitive: str, block: Block, buffer: Buffer) -> ScheduleError:
+    """The error that an element of `buffer` belongs to no point that could be said."""
     return ScheduleError(
         f"{primitive}: it cannot be said which point of block {block.name!r} belongs to an element"
         f" of {buffer.name!r}",
@@ -276,7 +276,7 @@ def _check_user(user: Site, site: Site, buffer: Buffer, block: Block) -> None:
         (*own, *(c for s in own for c in children(s) if c is not block))
     ) & inside_symbols(block)
     if hidden - {buffer}:
-        name = sorted(x.name for x in hidden)[0]
+        name = min(x.name for x in hidden)
         raise ScheduleError(
             f"compute_inline: block {block.name!r} uses {name!r}, which is not defined at what"
             f" reads {buffer.name!r}",

@@ -170,4 +170,3 @@ def _changed_in_place(block: Block, which: int | str) -> Buffer:
 
 def _in_order(block: Block) -> list[Buffer]:
     return list(dict.fromkeys(a.region.buffer for a in collect_accesses(block)))
-

@@ -83,24 +83,30 @@ class Move:
 def find_move(
     primitive: str, program: TensorProgram, name: str, var: Var, *, block_first: bool
 ) -> Move:
-    """What moves where. Raises ScheduleError if the two do not stand in one scope, in this order."""
+    """What moves where. Raises ScheduleError if the two do not stand so in one scope."""
     site, target = find_block(program, name), find_loop(program, var)
     assert isinstance(site.node, Block)
     assert isinstance(target.node, For)
     check_movable(site.node, primitive)
     path, other = (*site.around, site.node), (*target.around, target.node)
-    count = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(path, other, strict=False)))
+    count = sum(
+        1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(path, other, strict=False))
+    )
     move = Move(primitive, program, site.node, site, target.node, target, path[:count], ())
     if target.node in site.around:
         raise move.refuse("it stands there already", "there is nothing to move")
     if target.parent_block is not site.parent_block:
-        raise move.refuse("they stand in different blocks", "a block moves within the block around it")
+        raise move.refuse(
+            "they stand in different blocks", "a block moves within the block around it"
+        )
     inner = path[count - 1]
     order = list(children(inner))
     first, last = order.index(path[count]), order.index(other[count])
     if (first < last) is not block_first or isinstance(inner, (If, Block)):
         where = "before" if block_first else "after"
-        raise move.refuse(f"it does not stand {where} the loop", "what is read must be written first")
+        raise move.refuse(
+            f"it does not stand {where} the loop", "what is read must be written first"
+        )
     check_path(move, path[count:-1], other[count:])
     parts = order[min(first, last) : max(first, last) + 1]
     kept = replaced(path[count], site.node, None) or Seq(())
@@ -108,6 +114,7 @@ def find_move(
 
 
 def check_path(move: Move, own: Sequence[Stmt], target: Sequence[Stmt]) -> None:
+    """Only loops stand between the two, and what the block uses is known at the loop."""
     for s in (*own, *target):
         if isinstance(s, (If, While)):
             raise move.refuse(
@@ -120,15 +127,14 @@ def check_path(move: Move, own: Sequence[Stmt], target: Sequence[Stmt]) -> None:
         raise move.refuse(
             "the loop is vectorised", "the lanes of a vector have no loops of their own"
         )
-    hidden = defined_in(own) | {
-        s.buffer for x in own for s in children(x) if isinstance(s, Alloc)
-    }
+    hidden = defined_in(own) | {s.buffer for x in own for s in children(x) if isinstance(s, Alloc)}
     if used := hidden & inside_symbols(move.block):
-        name = sorted(x.name for x in used)[0]
+        name = min(x.name for x in used)
         raise move.refuse(f"it uses {name!r}", "that is not defined at the loop")
 
 
 def parts_of(s: Stmt) -> tuple[Stmt, ...]:
+    """The statements of a sequence; of another statement, itself."""
     return s.stmts if isinstance(s, Seq) else (s,)
 
 

@@ -1,9 +1,9 @@
 """Where a block may stand: the loops around it, and bindings for just the points needed there.
 
-A block that is put under loops gets new loops inside of them, over those points of its iterators that
-one iteration needs. If the loops together take each point once, the iterators stay as they are. Where
-neighbouring iterations need the same points, these are computed again: the iterator then counts from
-where the iteration's part begins, which an opaque iterator over each loop around tells.
+A block that is put under loops gets new loops inside of them, over those points of its iterators
+that one iteration needs. If the loops together take each point once, the iterators stay as they
+are. Where neighbouring iterations need the same points, these are computed again: the iterator then
+counts from where the iteration's part begins, which an opaque iterator over each loop around tells.
 """
 
 from __future__ import annotations
@@ -151,9 +151,7 @@ def regenerate(
     return made, {p.var for p in place.loops if p.var in shared}
 
 
-def _axis(
-    it: Iter, loop: Var, needed: Range, place: Place, *, preserve_unit_loops: bool
-) -> _Axis:
+def _axis(it: Iter, loop: Var, needed: Range, place: Place, *, preserve_unit_loops: bool) -> _Axis:
     facts = place.inside
     start, extent = facts.simplify(needed[0]), facts.simplify(needed[1])
     extent = _fixed_extent(extent, place)
@@ -313,7 +311,7 @@ def _solve_one(
     start, extent = wanted
     if _is_one(step) and _is_one(width):
         return v, (facts.simplify(start - rest), facts.simplify(extent))
-    # The least v with step * v + rest + width > start, and the greatest with step * v + rest < stop.
+    # The least v with step * v + rest + width > start, the greatest with step * v + rest < stop.
     low = facts.simplify((start - rest - width + step) // step)
     high = facts.simplify((start + extent - 1 - rest) // step)
     return v, (low, facts.simplify(high - low + 1))

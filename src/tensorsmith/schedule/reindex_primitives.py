@@ -19,11 +19,11 @@ class ReindexPrimitives(Scheduled):
         """Have a block access a copy of a buffer that is indexed by the block's iterators.
 
         buffer: by name, or by its position among those that the block reads (writes).
-        access: 'read' or 'write'. The copy lives in the memory of the buffer. It has a dimension for
-        each iterator on which the place of the element depends. Gives the block that copies.
+        access: 'read' or 'write'. The copy lives in the memory of the buffer. It has a dimension
+        for each iterator on which the place of the element depends. Gives the block that copies.
 
-        Not legal if the block does not access one element of the buffer at each of its points, under
-        no condition and whatever the data; further as for `cache_read` and `cache_write`.
+        Not legal if the block does not access one element of the buffer at each of its points,
+        under no condition and whatever the data; further as for `cache_read` and `cache_write`.
 
         >>> from tensorsmith import te
         >>> from tensorsmith.schedule import Schedule
@@ -88,9 +88,7 @@ class ReindexPrimitives(Scheduled):
                 vi, vj = T.remap("SS", i, j)
                 B[vi, vj] = A_global[vi // 4, vj, vi % 4] * 2.0
         """
-        program, made = reindex.reindex_read(
-            self._of(block), block.name, buffer, scope, index_map
-        )
+        program, made = reindex.reindex_read(self._of(block), block.name, buffer, scope, index_map)
         self._update(program)
         return BlockRef(block.program, made)
 
@@ -130,8 +128,6 @@ class ReindexPrimitives(Scheduled):
                 vi = T.remap("S", ax0)
                 B[vi] = B_global[vi % 4, vi // 4]
         """
-        program, made = reindex.reindex_write(
-            self._of(block), block.name, buffer, scope, index_map
-        )
+        program, made = reindex.reindex_write(self._of(block), block.name, buffer, scope, index_map)
         self._update(program)
         return BlockRef(block.program, made)

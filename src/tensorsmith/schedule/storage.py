@@ -29,9 +29,7 @@ from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.tree import find_block
 
 
-def written_local(
-    program: TensorProgram, name: str, which: int | str, primitive: str
-) -> Buffer:
+def written_local(program: TensorProgram, name: str, which: int | str, primitive: str) -> Buffer:
     """A local buffer that a block writes. Raises ScheduleError if it is a parameter."""
     block = find_block(program, name).node
     assert isinstance(block, Block)
