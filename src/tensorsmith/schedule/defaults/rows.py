@@ -98,7 +98,7 @@ def _gather(s: Schedule, done: set[str]) -> None:
             continue
         loops = [s.get_loops(u) for u in users]
         shared = _common_loops(loops)
-        row = _row_loop(block, shared)
+        row = _row_loop(block, shared, min(len(x) for x in loops))
         if row is None:
             continue
         attempt(s, functools.partial(s.compute_at, ref, row))
@@ -113,11 +113,12 @@ def _common_loops(loops: list[list[LoopRef]]) -> list[LoopRef]:
     return shared
 
 
-def _row_loop(block: Block, shared: list[LoopRef]) -> LoopRef | None:
+def _row_loop(block: Block, shared: list[LoopRef], depth_of_users: int) -> LoopRef | None:
     """The innermost of the shared loops that leaves the block an axis of its own to run along: as
-    many as the block has spatial iterators, less one unless it reduces."""
+    many as the block has spatial iterators, less one unless it reduces or gives one value a row."""
     spatial = sum(it.kind is IterKind.SPATIAL for it in block.iters)
-    depth = min(spatial if is_reduction(block) else spatial - 1, len(shared))
+    whole = is_reduction(block) or spatial < depth_of_users
+    depth = min(spatial if whole else spatial - 1, len(shared))
     if depth < 1:
         return None
     return shared[depth - 1]
@@ -143,7 +144,7 @@ def _vectorise(s: Schedule, ref: BlockRef, target: Target) -> None:
         return
     node = find_loop(s.program, loop.var).node
     assert isinstance(node, For)
-    if node.kind is not LoopKind.SERIAL:
+    if node.kind is not LoopKind.SERIAL or len(blocks_in(node.body)) != 1:
         return
     kind = next(it.kind for it in block.iters if it.var is axis)
     lanes = target.lanes(_element_bytes(block))
