@@ -299,7 +299,7 @@ def spin() -> TensorProgram:
 def test_other_threads_run_during_a_call() -> None:
     exe = build(spin(), threads=1)
     c = np.ones(1, np.uint32)
-    caller = threading.Thread(target=exe, args=(100_000_000, c))
+    caller = threading.Thread(target=exe, args=(600_000_000, c))
     ticks = 0
     caller.start()
     while caller.is_alive():

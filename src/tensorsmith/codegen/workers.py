@@ -153,7 +153,7 @@ def compile_jobs(jobs: Sequence[Job], workers: int) -> list[bytes]:
             try:
                 code = worker.compile(job)
             except WorkerEndedError as error:
-                idle.put(stack.enter_context(Worker()))  # for the jobs that wait
+                idle.put(_successor(worker, stack))
                 raise CodegenError(
                     f"LLVM has no code for something in {job.name!r}",
                     because=f"{error} ({job.machine.triple})",
@@ -166,6 +166,15 @@ def compile_jobs(jobs: Sequence[Job], workers: int) -> list[bytes]:
 
         with ThreadPoolExecutor(started) as threads:
             return list(threads.map(run, jobs))
+
+
+def _successor(ended: Worker, stack: contextlib.ExitStack) -> Worker:
+    """A worker for the jobs that wait; if none can be started, the one that ended, which fails
+    them all: somebody must, or they would wait for ever."""
+    try:
+        return stack.enter_context(Worker())
+    except OSError:
+        return ended
 
 
 def _refusal(job: Job, error: InvalidCodeError | NoMachineError) -> CodegenError:

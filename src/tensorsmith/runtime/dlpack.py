@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+from array import array as Words
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -81,6 +83,7 @@ class View(NamedTuple):
 
 
 CPU: Final = 1
+_MAIN_MEMORY: Final = DLDevice(CPU, 0)
 FLAG_READ_ONLY: Final = 1
 CODES: Final = {"b": 6, "i": 0, "u": 1, "f": 2}
 """DLPack's code of each kind of NumPy's own element types."""
@@ -156,6 +159,7 @@ def _read_capsule(capsule: object) -> tuple[DLTensor, bool] | None:
     return None
 
 
+@functools.lru_cache
 def _type(dtype: np.dtype[Any]) -> DLDataType:
     if dtype.name in EXTENSION:
         code, bits = EXTENSION[dtype.name]
@@ -167,16 +171,14 @@ def _type(dtype: np.dtype[Any]) -> DLDataType:
 
 def _array_view(array: np.ndarray[Any, Any]) -> View:
     dtype = _type(array.dtype)
-    rank = array.ndim
-    dims = (ctypes.c_int64 * max(2 * rank, 1))()
-    for axis, (extent, step) in enumerate(zip(array.shape, array.strides, strict=True)):
-        dims[axis] = extent
-        elements, odd = divmod(step, array.itemsize)
-        if odd:
+    rank, size = array.ndim, array.itemsize
+    for axis, step in enumerate(array.strides):
+        if step % size:
             raise DTypeError(
                 f"axis {axis} has a stride of {step} bytes, which is no number of elements"
             )
-        dims[rank + axis] = elements
-    start = ctypes.addressof(dims)
-    tensor = DLTensor(array.ctypes.data, DLDevice(CPU, 0), rank, dtype, start, start + 8 * rank, 0)
-    return View(tensor, (array, dims), not array.flags.writeable)
+    dims = Words("q", (*array.shape, *(step // size for step in array.strides)))
+    start, _ = dims.buffer_info()
+    data, readonly = array.__array_interface__["data"]
+    tensor = DLTensor(data, _MAIN_MEMORY, rank, dtype, start, start + 8 * rank, 0)
+    return View(tensor, (array, dims), readonly)

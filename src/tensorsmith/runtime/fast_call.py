@@ -7,8 +7,8 @@ function carries a description of its program, and the `GeneralCall` that takes 
 code does not know, wrong arguments among it. So it has no messages of its own, and an argument that
 surprises it costs time, never correctness.
 
-It needs CPython with 64-bit pointers; elsewhere, calls are general ones. NumPy cannot be loaded in
-subinterpreters, so neither can this.
+It needs CPython with a GIL and 64-bit pointers; elsewhere, calls are general ones. NumPy does not
+support subinterpreters, so neither does this.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
+import sysconfig
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -66,7 +67,9 @@ _new_function: Final = ctypes.PYFUNCTYPE(
 
 def is_supported() -> bool:
     """Whether this Python can be called back by the code made here."""
-    return sys.implementation.name == "cpython" and ctypes.sizeof(ctypes.c_void_p) == 8
+    has_gil = not sysconfig.get_config_var("Py_GIL_DISABLED")
+    is_cpython = sys.implementation.name == "cpython"
+    return is_cpython and has_gil and ctypes.sizeof(ctypes.c_void_p) == 8
 
 
 def fast_call(general: GeneralCall) -> Callable[..., None]:
