@@ -43,7 +43,8 @@ def in_memory(
 ):
     for i, k in T.grid(8, 32):
         for j in T.vectorized(16):
-            C[i, j] = C[i, j] + A[i, k] * B[k, j]
+            if A[i, k] > 0.0:
+                C[i, j] = C[i, j] + A[i, k] * B[k, j]
 
 
 @T.program

@@ -228,14 +228,15 @@ class _Preparation:
         """Raise CodegenError if copies for one parameter changed the strides of another one."""
         values = self.values(call)
         for arg, param in zip(call.args, self.callee.params, strict=True):
-            if isinstance(arg, Region) and isinstance(param, Buffer) and param.strides is not None:
-                if not self.strides_fit(arg, param, values):
-                    raise CodegenError(
-                        f"{self.callee.name!r} wants strides of {param.name!r} that no copy has",
-                        where=call.span,
-                        because="a dimension is the stride of several parameters",
-                        try_="a dimension for each",
-                    )
+            if not isinstance(arg, Region) or not isinstance(param, Buffer):
+                continue
+            if param.strides is not None and not self.strides_fit(arg, param, values):
+                raise CodegenError(
+                    f"{self.callee.name!r} wants strides of {param.name!r} that no copy has",
+                    where=call.span,
+                    because="a dimension is the stride of several parameters",
+                    try_="a dimension for each",
+                )
 
     def fits(self, arg: Region, param: Buffer, values: dict[Expr, Expr]) -> bool:
         """Whether the callee can use the region where it lies."""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from tensorsmith.codegen.lower.blocks import lower_blocks
 from tensorsmith.codegen.lower.calls import MOST_STATEMENTS, inline_calls, prepare_calls
 from tensorsmith.codegen.lower.compact import compact_buffers
+from tensorsmith.codegen.lower.hoist import hoist_loads
 from tensorsmith.codegen.lower.partition import partition_loops
 from tensorsmith.codegen.lower.scheduled import mark_scheduled
 from tensorsmith.codegen.lower.software_pipeline import pipeline_loops
@@ -36,6 +37,7 @@ def pipeline(
         compact_buffers,
         pipeline_loops,
         partition_loops,
+        hoist_loads,
         partial(strip_vectors, vector_bytes=target.vector_bytes),
         partial(prepare_calls, functions=functions),
         mark_scheduled,
