@@ -83,7 +83,8 @@ class Memory:
     def pointer(self, buffer: Buffer, offset: Expr) -> str:
         """The pointer to the element at `offset`; its invariant part is computed outside of the
         loops that it does not depend on."""
-        base = self.function.place(buffer).pointer
+        place = self.function.place(buffer)
+        base = place.pointer
         element = memory_type(buffer.dtype)
         if type(offset) is Const:
             if offset.value == 0:
@@ -91,15 +92,15 @@ class Memory:
             return self.text.value(f"getelementptr {element}, ptr {base}, i64 {offset.value}")
         moving, fixed = self.split_constant(offset)
         value = self.function.expressions.value(moving).text
-        pointer = self.step(element, base, moving, value)
+        pointer = self.step(element, place, moving, value)
         if fixed:
             pointer = self.text.value(f"getelementptr {element}, ptr {pointer}, i64 {fixed}")
         return pointer
 
-    def step(self, element: str, base: str, moving: Expr, value: str) -> str:
-        """``base + value``, computed at the depth of `value` and kept there."""
-        expressions = self.function.expressions
-        depth = min(expressions.depth_of(moving), self.text.depth)
+    def step(self, element: str, place: Place, moving: Expr, value: str) -> str:
+        """``base + value``, computed where both are known first, and kept there."""
+        expressions, base = self.function.expressions, place.pointer
+        depth = min(max(expressions.depth_of(moving), place.depth), self.text.depth)
         cache = self.text.scopes[depth].cache
         key = ("pointer", base, element, moving)
         if key not in cache:
