@@ -78,6 +78,8 @@ class Navigation(Scheduled):
         """
         where = self._current if program is None else program
         found = _matching(self._function(where), pattern)
+        if program is None:
+            return [self.get_block(name) for name in found]
         return [self.get_block(name, program) for name in found]
 
     @primitive

@@ -86,10 +86,10 @@ def _cuts(loop: For, points: Sequence[ExprLike], facts: Analyzer) -> list[Expr]:
     for at, (before, after) in enumerate(pairwise(cuts), 1):
         is_end = at == len(points) + 1
         ordered = before <= after if is_end else before < after
-        if facts.prove(ordered) is not True:
+        is_empty = facts.prove(before < after) is False
+        if facts.prove(ordered) is not True or is_empty:
             raise ScheduleError(
-                f"loop_partition({name}): {before!r} is not known to be"
-                f" {'at most' if is_end else 'less than'} {after!r}",
+                f"loop_partition({name}): {before!r} is not known to be less than {after!r}",
                 because="pieces begin at ascending iterations after the first, within the range",
                 given=f"points={[*points]!r}, extent {loop.extent!r}",
                 where=loop.span,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from tensorsmith.errors import TensorsmithError
 from tensorsmith.ir import IndexMap
+from tensorsmith.schedule.argument_types import check_arguments
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import BlockRef, LoopRef, Sampled
 from tensorsmith.schedule.trace_values import (
@@ -208,11 +209,13 @@ def _call(schedule: Schedule, name: str, args: dict[str, Value]) -> Value:
     named = {k: v for k, v in args.items() if k != "*"}
     positional = args.get("*", ())
     try:
-        inspect.signature(primitive).bind(*positional, **named)
+        bound = inspect.signature(primitive).bind(*positional, **named)
     except TypeError as error:
         raise ScheduleError(
             f"the trace calls {name!r} in a wrong way", because=str(error)
         ) from None
+    if not positional:
+        check_arguments(name, PRIMITIVES[name], bound.arguments)
     return primitive(*positional, **named)
 
 
@@ -251,7 +254,7 @@ class Namer:
             return [self.define(x) for x in v]
         if isinstance(v, (BlockRef, LoopRef)):
             name = self._new("b" if isinstance(v, BlockRef) else "l")
-            self.names[v] = name
+            self.names.setdefault(v, name)  # the first one: later queries may be left out
             return name
         if isinstance(v, Sampled):
             name = self._new("v")
