@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from tensorsmith.ir import AttrValue, Block, ExprLike, IndexMap
 from tensorsmith.schedule import annotations as notes
 from tensorsmith.schedule.annotations import Access
+from tensorsmith.schedule.layout import as_index_map
 from tensorsmith.schedule.primitive import Scheduled, primitive
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 from tensorsmith.schedule.tree import find_block, find_node
@@ -107,9 +108,8 @@ class AnnotationPrimitives(Scheduled):
         program = self._of(block)
         node = find_block(program, block.name).node
         assert isinstance(node, Block)
-        if not isinstance(index_map, IndexMap):
-            index_map = IndexMap.of(index_map, len(node.iters))
-        self._update(notes.annotate_buffer_access(program, block.name, buffer, access, index_map))
+        made = as_index_map(index_map, len(node.iters))
+        self._update(notes.annotate_buffer_access(program, block.name, buffer, access, made))
 
     @primitive
     def enter_postproc(self) -> None:

@@ -70,8 +70,8 @@ def split(
         if guard is not TRUE:
             if disable_predication:
                 raise ScheduleError(
-                    f"split({var.name}) needs a predicate: {covered!r} is not the extent"
-                    f" {loop.extent!r}",
+                    f"split({var.name}) needs a predicate: {facts.simplify(covered)!r} is not the"
+                    f" extent {loop.extent!r}",
                     try_="factors whose product is the extent",
                 )
             body = add_guard(body, guard, facts)
