@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -39,12 +39,16 @@ def build(
     threads: int | None = None,
     check_bounds: bool = False,
     cache: bool = True,
+    externs: Mapping[str, object] | None = None,
 ) -> Executable:
     """Compile the programs of a verified module for this machine.
 
     threads: on how many threads parallel loops run; None for all processors this process may use.
     check_bounds: check every access when the code runs (a debugging aid; slow, and never cached).
     cache: take code from the cache of earlier builds, and keep it there.
+    externs: the functions that the programs call and the module lacks, by name: addresses, or
+        functions of ctypes. Each takes pointers to the first elements of regions, and scalars; it
+        gives 0 for success, as a 32-bit integer.
     Raises CodegenError for what no code can be made for, TargetError if this machine is not, or
     lacks something of, the target.
 
@@ -74,7 +78,8 @@ def build(
         if store:
             store.put(keys[at], _manifest(part, target), part.code)
     parts = [part for part in objects if part is not None]
-    return Executable(parts, threads=target.cores if threads is None else threads)
+    workers = target.cores if threads is None else threads
+    return Executable(parts, threads=workers, externs=externs)
 
 
 def object_code(module: IRModule | TensorProgram, target: Target | str) -> bytes:

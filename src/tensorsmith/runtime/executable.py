@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ctypes
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from tensorsmith.errors import IRError, ShapeError
+from tensorsmith.errors import DTypeError, IRError, ShapeError
 from tensorsmith.runtime.fast_call import fast_call
 from tensorsmith.runtime.general_call import GeneralCall
 from tensorsmith.runtime.jit import link_object
@@ -64,20 +66,46 @@ class CompiledProgram:
         return profile(self._general, self._general.slots(args), repeats, warmup)
 
 
+_FUNCTION: Final = ctypes.CFUNCTYPE(None).__bases__[0]
+"""What all functions of ctypes derive from."""
+
+
+def _address(function: object) -> int:
+    """Where a function of C is."""
+    if isinstance(function, int):
+        return function
+    if not isinstance(function, _FUNCTION):
+        raise DTypeError(
+            f"{function!r} is no function of C",
+            try_="an address, or what ctypes.CFUNCTYPE makes of a Python function",
+        )
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
 class Executable:
     """Compiled programs, ready to be called: ``exe["name"](...)``, or ``exe(...)`` for the first.
 
     threads: on how many threads parallel loops run.
+    externs: addresses of functions, or functions of ctypes, that the code calls by name. They take
+        pointers and scalars, and give 0 for success as a 32-bit integer.
     """
 
-    def __init__(self, objects: Iterable[ObjectCode], *, threads: int) -> None:
+    def __init__(
+        self,
+        objects: Iterable[ObjectCode],
+        *,
+        threads: int,
+        externs: Mapping[str, object] | None = None,
+    ) -> None:
         if threads < 1:
             raise ShapeError(f"threads must be at least 1, not {threads}")
         context = Context(threads)
         self.threads = threads
         self.code_bytes = 0
         self.programs: dict[str, CompiledProgram] = {}
-        imports = {"ts_parallel": symbols()["ts_parallel"]}
+        self._externs = dict(externs or {})  # keeps functions of ctypes alive
+        imports = {name: _address(f) for name, f in self._externs.items()}
+        imports["ts_parallel"] = symbols()["ts_parallel"]
         for part in objects:
             self.code_bytes += len(part.code)
             addresses = link_object(part.code, [s.name for s in part.signatures], imports)
