@@ -41,6 +41,7 @@ def compiled(monkeypatch) -> list[str]:
     original = compilation.compile_all
 
     def record(jobs, processors):
+        jobs = list(jobs)
         names.extend(job.name for job in jobs)
         return original(jobs, processors)
 

@@ -139,12 +139,15 @@ def split(module: IRModule) -> Iterator[IRModule]:
 
 
 def _compile(units: list[IRModule], target: Target, *, check_bounds: bool) -> list[ObjectCode]:
-    texts = [print_llvm(unit, target, check_bounds=check_bounds) for unit in units]
-    jobs = [
-        Job(", ".join(unit.functions), text.render(), _machine(target, text))
-        for unit, text in zip(units, texts, strict=True)
-    ]
-    codes = compile_all(jobs, target.cores)
+    texts: list[ModuleText] = []
+
+    def jobs() -> Iterator[Job]:
+        for unit in units:
+            text = print_llvm(unit, target, check_bounds=check_bounds)
+            texts.append(text)
+            yield Job(", ".join(unit.functions), text.render(), _machine(target, text))
+
+    codes = compile_all(jobs(), target.cores)
     return [
         ObjectCode(code, signatures(unit, text))
         for code, unit, text in zip(codes, units, texts, strict=True)

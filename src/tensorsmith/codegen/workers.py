@@ -13,8 +13,8 @@ import queue
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Final, Self
@@ -124,16 +124,35 @@ def compile_apart(job: Job) -> bytes:
     return compile_jobs([job], workers=1)[0]
 
 
-def compile_all(jobs: Sequence[Job], processors: int) -> list[bytes]:
-    """The object code of each job: side by side on the processors if that pays, else here."""
-    sizes = [len(job.ir) for job in jobs]
-    workers = min(processors, len(jobs))
-    if workers > 1:
-        alone = sum(sizes) * SECONDS_PER_BYTE
-        together = max(alone / workers, max(sizes) * SECONDS_PER_BYTE) + START_SECONDS
-        if together < alone:
-            return compile_jobs(jobs, workers)
-    return [compile_here(job) for job in jobs]
+def compile_all(jobs: Iterable[Job], processors: int) -> list[bytes]:
+    """The object code of each job.
+
+    While LLVM compiles one job here, the next is taken from `jobs`, which may be made meanwhile.
+    What waits after the last is compiled side by side in worker processes, if that pays.
+    """
+    made: list[tuple[Job, Future[bytes]]] = []
+    apart: dict[int, bytes] = {}
+    with ThreadPoolExecutor(1) as background:
+        try:
+            made.extend((job, background.submit(compile_here, job)) for job in jobs)
+            waiting = [k for k, (_, f) in enumerate(made) if not (f.running() or f.done())]
+            workers = min(processors, len(waiting))
+            if _pays([len(made[k][0].ir) for k in waiting], workers):
+                taken = [k for k in waiting if made[k][1].cancel()]
+                codes = compile_jobs([made[k][0] for k in taken], workers)
+                apart = dict(zip(taken, codes, strict=True))
+            return [apart[k] if k in apart else f.result() for k, (_, f) in enumerate(made)]
+        finally:
+            for _, future in made:  # after an error, what has not begun need not
+                future.cancel()
+
+
+def _pays(sizes: Sequence[int], workers: int) -> bool:
+    """Whether so many workers are sooner done with texts of these sizes than this process is."""
+    if workers < 2:
+        return False
+    alone = sum(sizes) * SECONDS_PER_BYTE
+    return max(alone / workers, max(sizes) * SECONDS_PER_BYTE) + START_SECONDS < alone
 
 
 def compile_jobs(jobs: Sequence[Job], workers: int) -> list[bytes]:

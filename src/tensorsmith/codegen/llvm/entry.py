@@ -124,11 +124,13 @@ class Entry:
         return f"ptr {self.data(tensor, p)}"
 
     def field(self, tensor: str, offset: int, type_: str) -> str:
+        """A field of a DLTensor."""
         body = self.function.text
         pointer = body.value(f"getelementptr i8, ptr {tensor}, i64 {offset}")
         return body.value(f"load {type_}, ptr {pointer}, align 4")
 
     def check_type(self, tensor: str, p: Buffer) -> None:
+        """Check where the tensor lies, its element type and its rank."""
         code, bits = dlpack_type(p.dtype)
         device = self.field(tensor, self.fields.device, "i32")
         self.fail_unless(
@@ -145,6 +147,7 @@ class Entry:
         self.fail_unless(f"icmp eq i32 {rank}, {p.rank}", f"{p.name!r} must have rank {p.rank}")
 
     def check_shape(self, tensor: str, p: Buffer) -> None:
+        """Check extents and strides, binding the dimensions that they are."""
         shape = self.field(tensor, self.fields.shape, "ptr")
         got = [self.element(shape, axis) for axis in range(p.rank)]
         for axis, extent in enumerate(p.shape):
@@ -188,6 +191,7 @@ class Entry:
         )
 
     def element(self, array: str, axis: int) -> str:
+        """An item of an array of 64-bit integers."""
         body = self.function.text
         pointer = body.value(f"getelementptr i64, ptr {array}, i64 {axis}")
         return body.value(f"load i64, ptr {pointer}, align 8")
@@ -219,6 +223,10 @@ class Entry:
                 self.check(condition, f"{d.name!r} must be a multiple of {d.multiple_of}")
 
     def check(self, condition: Expr, message: str) -> None:
+        """Return the message's code unless the condition holds.
+
+        Raises CodegenError if a call cannot tell a dimension in it.
+        """
         unknown = [v for v in free_vars(condition) if v not in self.function.variables]
         if unknown:
             raise CodegenError(
@@ -231,6 +239,7 @@ class Entry:
         self.function.fail_unless(value, self.module.message(message, None, is_argument=True))
 
     def fail_unless(self, comparison: str, message: str, *, is_type: bool = False) -> None:
+        """Return the message's code unless the comparison holds."""
         good = self.function.text.value(comparison)
         code = self.module.message(message, None, is_argument=True, is_type=is_type)
         self.function.fail_unless(good, code)
