@@ -90,7 +90,7 @@ def some_buffer(draw: Draw, s: Schedule, block: BlockRef) -> Buffer:
 
 
 def _tiled(draw: Draw, rank: int):
-    """A layout: dimensions in another order, each perhaps cut into tiles, perhaps the first fused."""
+    """A layout: dimensions in another order, each perhaps cut into tiles, two perhaps fused."""
     order = draw(st.permutations(range(rank)))
     tiles = [draw(st.sampled_from((1, 1, 2, 3, 4))) for _ in range(rank)]
     fused = draw(st.integers(0, 4)) == 0
@@ -99,8 +99,10 @@ def _tiled(draw: Draw, rank: int):
         outer = [i[d] // tiles[d] if tiles[d] > 1 else i[d] for d in order]
         inner = [i[d] % tiles[d] for d in range(rank) if tiles[d] > 1]
         if fused and len(inner) > 1:
-            inner = [inner[0] * tiles[[d for d in range(rank) if tiles[d] > 1][1]] + inner[1],
-                     *inner[2:]]
+            inner = [
+                inner[0] * tiles[[d for d in range(rank) if tiles[d] > 1][1]] + inner[1],
+                *inner[2:],
+            ]
         return (*outer, *inner)
 
     return layout

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.codegen import build
 from tensorsmith.evaluate import equivalent, interpret
 from tensorsmith.ir import TensorProgram
-from tensorsmith.schedule import Schedule, Trace
+from tensorsmith.schedule import Schedule, ScheduleError, Trace
 from tensorsmith.verify import verify
+from tensorsmith.verify.errors import BoundsError
 
 
 def check(before: TensorProgram, s: Schedule) -> None:
@@ -59,7 +62,7 @@ def test_padding_is_left_alone_or_filled_by_the_writer():
 def test_padding_is_filled_by_a_block_of_its_own_where_the_writer_is_scheduled():
     before = two_steps()
     s = Schedule(before)
-    i, j = s.get_loops(s.get_block("B"))
+    _i, j = s.get_loops(s.get_block("B"))
     s.split(j, [2, 5])
     s.transform_layout(s.get_block("B"), "B", lambda i, j: (i // 4, j, i % 4), pad_value=0.0)
     text = str(s.program.body)
@@ -87,9 +90,7 @@ def test_iterators_of_a_reduction_are_laid_out_anew():
     c = te.compute((6,), lambda i: te.sum(a[i, k], axis=k), "C")
     before = te.program([a], c, "rows")
     s = Schedule(before)
-    loops = s.transform_block_layout(
-        s.get_block("C"), lambda i, k: (k // 4, i // 2, k % 4, i % 2)
-    )
+    loops = s.transform_block_layout(s.get_block("C"), lambda i, k: (k // 4, i // 2, k % 4, i % 2))
     assert [x.var.name for x in loops] == ["ax0", "ax1", "ax2", "ax3"]
     assert 'T.remap("RSRS", ax0, ax1, ax2, ax3)' in str(s.program.body)
     check(before, s)
@@ -112,3 +113,20 @@ def test_groups_of_axes_are_the_dimensions_of_memory():
     s.set_axis_separator(s.get_block("B"), "B", [])
     assert "layout=lambda i0, i1: (i0 * 10 + i1,)" in str(s.program.body)
     check(before, s)
+
+
+def test_a_layout_whose_bounds_are_not_seen_is_refused(monkeypatch):
+    n = T.dim("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1.0, "B")
+    before = te.program([a], te.compute((n,), lambda i: b[i] * 2.0, "C"), "steps")
+    s = Schedule(before)
+    monkeypatch.setattr("tensorsmith.schedule.layout.problems", lambda _: [BoundsError("far out")])
+    with pytest.raises(ScheduleError) as caught:
+        s.transform_layout(s.get_block("B"), "B", lambda i: (i // 4, i % 4))
+    assert str(caught.value) == (
+        "transform_layout('B', 'B'): with this layout the program cannot be shown to be right\n"
+        "  because: far out\n"
+        "  try: tiles that divide what dimensions are multiples of, or constant extents"
+    )
+    assert s.program.script() == before.script()

@@ -105,7 +105,7 @@ def test_padding_and_values_are_stored_apart():
     before = padded()
     s = Schedule(before)
     block = s.get_block("P")
-    i, j = s.get_loops(block)
+    _i, j = s.get_loops(block)
     fill = s.decompose_padding(block, j)
     assert str(s.program.body) == (
         "for i in range(8):\n"
@@ -129,7 +129,7 @@ def test_what_is_split_is_asked_at_each_point():
     s = Schedule(before)
     block = s.get_block("P")
     i, j = s.get_loops(block)
-    outer, inner = s.split(j, [3, 3])
+    _outer, _inner = s.split(j, [3, 3])
     s.decompose_padding(block, i)
     assert "for i, j_0, j_1 in T.grid(6, 3, 3):" in str(s.program.body)
     check(before, s)
@@ -153,7 +153,7 @@ def blur(step=1, width=3) -> TensorProgram:
 def test_a_window_rolls(step, width):
     before = blur(step, width)
     s = Schedule(before)
-    i, j = s.get_loops(s.get_block("C"))
+    i, _j = s.get_loops(s.get_block("C"))
     s.compute_at(s.get_block("B"), i)
     s.rolling_buffer(s.get_block("B"), "B")
     text = str(s.program.body)

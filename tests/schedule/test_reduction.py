@@ -75,8 +75,8 @@ def test_blocks_and_loops_stay_known():
 def test_partial_results_get_their_dimension(axis):
     before = matmul()
     s = Schedule(before)
-    i, j, k = s.get_loops(s.get_block("C"))
-    outer, inner = s.split(k, [4, 3])
+    _i, _j, k = s.get_loops(s.get_block("C"))
+    outer, _inner = s.split(k, [4, 3])
     s.rfactor(outer, axis)
     shape = [8, 6]
     shape.insert(axis if axis >= 0 else axis + 3, 4)
@@ -87,8 +87,8 @@ def test_partial_results_get_their_dimension(axis):
 def test_an_inner_loop_can_be_factored_too():
     before = matmul()
     s = Schedule(before)
-    i, j, k = s.get_loops(s.get_block("C"))
-    outer, inner = s.split(k, [None, 5])
+    _i, _j, k = s.get_loops(s.get_block("C"))
+    _outer, inner = s.split(k, [None, 5])
     partial = s.rfactor(inner, 2)
     s.vectorize(inner)
     assert partial.name == "C_rf"
@@ -102,8 +102,8 @@ def test_each_operation_starts_from_its_neutral_element(fold):
     c = te.compute((4,), lambda i: fold(a[i, k], axis=k), "C")
     before = te.program([a], c, "fold")
     s = Schedule(before)
-    i, k = s.get_loops(s.get_block("C"))
-    outer, inner = s.split(k, [None, 4])
+    _i, k = s.get_loops(s.get_block("C"))
+    _outer, inner = s.split(k, [None, 4])
     s.rfactor(inner)
     verify(s.program)
     data = np.random.default_rng(0).integers(-9, 9, (4, 10), np.int32)
@@ -119,8 +119,8 @@ def test_argmax_is_factored_with_both_results():
     value, place = te.compute((3,), lambda i: te.argmax(a[i, k], axis=k), "best")
     before = te.program([a], [value, place], "argmax")
     s = Schedule(before)
-    i, k = s.get_loops(s.get_block("best"))
-    outer, inner = s.split(k, [None, 4])
+    _i, k = s.get_loops(s.get_block("best"))
+    _outer, inner = s.split(k, [None, 4])
     s.rfactor(inner)
     verify(s.program)
     rng = np.random.default_rng(1)
@@ -143,8 +143,8 @@ def test_a_product_of_complex_numbers_is_taken_apart_by_trying_its_laws():
     real, imaginary = te.compute((3,), lambda i: product((a[i, k], b[i, k]), axis=k), "P")
     before = te.program([a, b], [real, imaginary], "product")
     s = Schedule(before)
-    i, k = s.get_loops(s.get_block("P"))
-    outer, inner = s.split(k, [None, 3])
+    _i, k = s.get_loops(s.get_block("P"))
+    outer, _inner = s.split(k, [None, 3])
     s.rfactor(outer)
     check(before, s)
 
@@ -166,7 +166,7 @@ def biased(A: T.Buffer((4, 6), "float32"), b: T.Buffer((4,), "float32"),
 """
     )
     s = Schedule(before)
-    i, k = s.get_loops(s.get_block("C"))
+    _i, k = s.get_loops(s.get_block("C"))
     s.rfactor(k)
     check(before, s)
     assert "C_rf[vi, vk] = 0.0" not in str(s.program.body)

@@ -103,7 +103,7 @@ def test_several_blocks_become_one():
     c = te.compute((8, 4), lambda i, j: b[i, j] * 2.0, "C")
     before = te.program([a], c, "steps")
     s = Schedule(before)
-    i, j = s.get_loops(s.get_block("C"))
+    i, _j = s.get_loops(s.get_block("C"))
     s.compute_at(s.get_block("B"), i)
     outer = s.blockize([s.get_block("B"), s.get_block("C")])
     assert [b.name for b in s.get_child_blocks(outer)] == ["B", "C"]
@@ -131,8 +131,10 @@ def test_register_tiles_fit_any_lhs(name, transposed):
     s.tensorize(tile, name)
     check(before, s)
     data = np.random.default_rng(0)
-    arrays = [data.integers(-3, 4, [int(e.value) for e in b.shape]).astype(np.float32)
-              for b in before.buffers]
+    arrays = [
+        data.integers(-3, 4, [int(e.value) for e in b.shape]).astype(np.float32)
+        for b in before.buffers
+    ]
     expected = [x.copy() for x in arrays]
     interpret(before, *expected)
     build(s.program)(*arrays)
@@ -168,8 +170,10 @@ def test_dot_products_of_bytes_are_exact(name):
     verify(s.program)
     rng = np.random.default_rng(0)
     for extreme in (True, False):
-        arrays = [_bytes(rng, p.numpy, shape, extreme)
-                  for p, shape in ((data, (3, 4 * width)), (weights, (2, 4, lanes, width)))]
+        arrays = [
+            _bytes(rng, p.numpy, shape, extreme)
+            for p, shape in ((data, (3, 4 * width)), (weights, (2, 4, lanes, width)))
+        ]
         found, native, expected = (np.zeros((3, 2 * lanes), sums.numpy) for _ in range(3))
         interpret(before, *arrays, expected)
         interpret(s.program, *arrays, found)

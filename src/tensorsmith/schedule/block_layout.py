@@ -99,9 +99,7 @@ def _check_iterators(block: Block, what: str) -> None:
 def _kind(block: Block, mapping: IndexMap, output: Expr, what: str) -> IterKind:
     """The kind of a new iterator: that of all iterators that it depends on."""
     used = free_vars(output)
-    kinds = {
-        it.kind for v, it in zip(mapping.inputs, block.iters, strict=True) if v in used
-    }
+    kinds = {it.kind for v, it in zip(mapping.inputs, block.iters, strict=True) if v in used}
     if len(kinds) > 1:
         raise ScheduleError(
             f"{what}: {output!r} mixes spatial and reduce iterators",

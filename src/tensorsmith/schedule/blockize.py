@@ -201,9 +201,7 @@ def _divided(site: Site, block: Block, facts: Analyzer, what: str) -> _Division:
     return _Division(block, tuple(inner), tuple(parts))
 
 
-def _outer_block(
-    site: Site, divisions: Sequence[_Division], facts: Analyzer, what: str
-) -> _Outer:
+def _outer_block(site: Site, divisions: Sequence[_Division], facts: Analyzer, what: str) -> _Outer:
     """The iterators of the new block: the distinct outer parts of those inside."""
     kinds: dict[Expr, set[IterKind]] = {}
     extents: dict[Expr, Expr] = {}
@@ -242,9 +240,6 @@ def _with_extents(
             try_="a loop further outside",
         ) from None
     extents = dict(zip(ordered, found.extents, strict=True))
-    starts = dict(zip(ordered, found.starts, strict=True))
-    if any(start is not ZERO for start in starts.values()):
-        raise ScheduleError(f"{what}: an outer part of an iterator does not start at 0")
     return [replace(it, extent=extents.get(it, it.extent)) for it in iters]
 
 
@@ -341,4 +336,3 @@ def _check_body(body: Stmt, outer: _Outer) -> None:
                 where=s.span,
             )
         stack.extend(() if isinstance(s, Block) else children(s))
-

@@ -108,9 +108,7 @@ class LayoutPrimitives(Scheduled):
                 v_ax0 = T.remap("S", ax0)
                 B[v_ax0 // 6, v_ax0 % 6] = A[v_ax0 // 6, v_ax0 % 6] + 1.0
         """
-        program, new = block_layout.transform_block_layout(
-            self._of(block), block.name, index_map
-        )
+        program, new = block_layout.transform_block_layout(self._of(block), block.name, index_map)
         self._update(program)
         return [LoopRef(block.program, v) for v in new]
 
@@ -140,9 +138,7 @@ class LayoutPrimitives(Scheduled):
                 vj, vi = T.remap("SS", j, i)
                 B[vi, vj] = A[vi, vj] + 1.0
         """
-        self._update(
-            block_layout.reorder_block_iter_var(self._of(block), block.name, new_order)
-        )
+        self._update(block_layout.reorder_block_iter_var(self._of(block), block.name, new_order))
 
     @primitive
     def set_axis_separator(
@@ -174,6 +170,4 @@ class LayoutPrimitives(Scheduled):
                 vi, vj, vk = T.remap("SSS", i, j, k)
                 C[vi, vj, vk] = B[vi, vj, vk] * 2.0
         """
-        self._update(
-            layout.set_axis_separator(self._of(block), block.name, buffer, separators)
-        )
+        self._update(layout.set_axis_separator(self._of(block), block.name, buffer, separators))

@@ -162,15 +162,12 @@ class _Matcher:
             self.nest(wanted, found)
             return
         if type(wanted) is not type(found):
-            raise NoMatchError(
-                f"{describe(wanted)} is wanted where {describe(found)} stands"
-            )
+            raise NoMatchError(f"{describe(wanted)} is wanted where {describe(found)} stands")
         match wanted, found:
             case Seq(), Seq():
                 if len(wanted.stmts) != len(found.stmts):
                     raise NoMatchError(
-                        f"{len(wanted.stmts)} statements are wanted where"
-                        f" {len(found.stmts)} stand"
+                        f"{len(wanted.stmts)} statements are wanted where {len(found.stmts)} stand"
                     )
                 for a, b in zip(wanted.stmts, found.stmts, strict=True):
                     self.stmt(a, b)
@@ -414,4 +411,3 @@ def actual_strides(buffer: Buffer) -> tuple[Expr, ...] | None:
     if buffer.layout is not None:
         return None
     return buffer.strides if buffer.strides is not None else dense_strides(buffer.shape)
-

@@ -226,11 +226,7 @@ def _check_results(
                 " decompose_reduction)",
             )
         for it in work.block.iters:
-            if (
-                it.kind is IterKind.SPATIAL
-                and it.var in work.extents
-                and it.var not in indices
-            ):
+            if it.kind is IterKind.SPATIAL and it.var in work.extents and it.var not in indices:
                 raise work.refusal(
                     f"{it.var.name!r} is no subscript of its result {buffer.name!r}",
                     "a point of the padding would overwrite a value",
@@ -244,18 +240,13 @@ def _copy(work: _Padding, point: Point) -> _Copy | None:
         return None
     by_var: dict[Expr, Iter] = {it.var: it for it in work.block.iters}
     iters: dict[Iter, None] = {}
-    for index, size in zip(indices, buffer.shape, strict=True):
+    for index in indices:
         if index in by_var:
             iters[by_var[index]] = None
         elif _bound(work, (index,)) or any(v in by_var for v in free_vars(index)):
             raise work.refusal(
                 f"the subscript {index!r} of {buffer.name!r} is not an iterator",
                 "a padded buffer has one dimension an iterator",
-            )
-        if work.facts.prove((index >= 0) & (index < size)) is not True:
-            raise work.refusal(
-                f"the subscript {index!r} of {buffer.name!r} may be out of bounds",
-                "all of it is copied",
             )
     shape = [work.extent(it) for it in iters]
     padded = Buffer(f"{buffer.name}_pad", shape, buffer.dtype, scope=buffer.scope)
@@ -294,9 +285,7 @@ def _pad_value(work: _Padding, reducer: Reducer) -> Const | None:
 
 
 def _padded_reduce(work: _Padding) -> list[Iter]:
-    return [
-        it for it in work.block.iters if it.kind is IterKind.REDUCE and it.var in work.extents
-    ]
+    return [it for it in work.block.iters if it.kind is IterKind.REDUCE and it.var in work.extents]
 
 
 def _contributes_nothing(it: Iter, value: Expr, pad: Const, neutral: Expr) -> bool:
@@ -379,5 +368,3 @@ def _redirected(s: Stmt, copies: Sequence[_Copy]) -> Stmt:
 
     cache: dict[Expr, Expr] = {}
     return transform_stmt(map_exprs(s, lambda e: transform(e, loads, cache)), stores)
-
-

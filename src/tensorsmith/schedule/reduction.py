@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tensorsmith.arith.accesses import collect_accesses
 from tensorsmith.ir import (
+    Alloc,
     Bind,
     Block,
     Expr,
@@ -190,6 +191,14 @@ def _check_others(loop: For, block: Block, init: Stmt, what: str) -> None:
     of_init = collect_accesses(init)
     written = {a.region.buffer for a in of_init if a.is_write}
     read = {a.region.buffer for a in of_init if not a.is_write}
+    for s in statements(loop):
+        if isinstance(s, Alloc) and s.buffer in written | read:
+            raise ScheduleError(
+                f"{what}: {s.buffer.name!r}, which the init uses, is allocated inside of the loop",
+                because="it is not there in front of the loop",
+                try_="a loop further inside",
+                where=s.span,
+            )
     for a in collect_accesses(_without(loop, block)):
         buffer = a.region.buffer
         if buffer in written or (a.is_write and buffer in read):

@@ -20,8 +20,8 @@ class ReductionPrimitives(Scheduled):
         Not legal if the block has no init; if the loop is not around it, or a loop of the
         reduction is outside of the loop; if a loop inside serves spatial and reduce iterators at
         once, or an opaque one; if a condition ties both; if the reduction may be over no points;
-        if the extents of the init's loops are known only inside; or if something else in the loop
-        uses what the init writes.
+        if the extents of the init's loops, or the buffers that it uses, are defined inside of the
+        loop; or if something else in the loop uses what the init writes.
 
         >>> from tensorsmith import te
         >>> from tensorsmith.schedule import Schedule

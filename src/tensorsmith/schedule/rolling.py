@@ -194,6 +194,11 @@ def _check_same_values(w: _Window) -> None:
 def _check_accesses(program: TensorProgram, w: _Window) -> None:
     """Only the block writes the buffer; what reads it comes after it, in the loop, and reads the
     window; and nothing in the loop changes what the block reads."""
+    if any(isinstance(s, Alloc) and s.buffer is w.buffer for s in statements(w.loop)):
+        raise w.refusal(
+            f"{w.buffer.name!r} is allocated inside of the loop",
+            "an iteration would not find what the one before has computed",
+        )
     inside = {id(s) for s in statements(w.loop)}
     for s in statements(program.body):
         if id(s) not in inside and _touches(s, w.buffer):
@@ -260,9 +265,7 @@ def _rolled(program: TensorProgram, w: _Window) -> TensorProgram:
     new = w.buffer.replace(shape=shape)
 
     def moved(indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple(
-            simplify(i % w.width) if d == w.axis else i for d, i in enumerate(indices)
-        )
+        return tuple(simplify(i % w.width) if d == w.axis else i for d, i in enumerate(indices))
 
     def loads(e: Expr) -> Expr | None:
         if isinstance(e, Load) and e.buffer is w.buffer:
@@ -279,4 +282,3 @@ def _rolled(program: TensorProgram, w: _Window) -> TensorProgram:
     cache: dict[Expr, Expr] = {}
     body = map_exprs(program.body, lambda e: transform(e, loads, cache))
     return replace(program, body=transform_stmt(body, own))
-

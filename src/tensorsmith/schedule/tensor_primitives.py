@@ -131,8 +131,8 @@ class TensorPrimitives(Scheduled):
         no loop around slides a window, as `compute_at` leaves it, or windows do not overlap; if the
         loop is not serial, or more than loops and sequences stand between; if the block has a
         predicate, or computes elements otherwise in other iterations; if the buffer is used outside
-        of the loop, written by others, or read before the block or outside of the window; or if the
-        loop writes what the block reads.
+        of the loop or allocated inside, written by others, or read before the block or outside of
+        the window; or if the loop writes what the block reads.
 
         >>> from tensorsmith import te
         >>> from tensorsmith.schedule import Schedule

@@ -87,9 +87,7 @@ def _implementation(
     return _renamed(_moved(body, views, facts), block_names(program))
 
 
-def _bind(
-    implemented: Buffer, described: Buffer, match: Match, values: dict[Var, Expr]
-) -> None:
+def _bind(implemented: Buffer, described: Buffer, match: Match, values: dict[Var, Expr]) -> None:
     """What the variables in the shape, strides and offset of an implementation's parameter are."""
     view = match.views[described]
     strides = actual_strides(view.buffer)
