@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from tensorsmith.errors import DTypeError, IRError, ShapeError
 from tensorsmith.runtime.fast_call import fast_call
@@ -79,7 +79,8 @@ def _address(function: object) -> int:
             f"{function!r} is no function of C",
             try_="an address, or what ctypes.CFUNCTYPE makes of a Python function",
         )
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
+    pointer: Any = function
+    return ctypes.cast(pointer, ctypes.c_void_p).value or 0
 
 
 class Executable:

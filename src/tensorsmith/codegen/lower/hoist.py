@@ -1,6 +1,6 @@
 """What a loop loads and stores in every iteration alike is kept in registers instead.
 
-A loop that adds to ``C[i, j]`` again and again gets a small buffer, which becomes registers, that is
+A loop that adds to ``C[i, j]`` again and again gets a small buffer, which becomes registers, and is
 loaded before the loop and stored after it. A load whose place does not depend on the loop, from a
 buffer that the loop does not write, is done once before it.
 """

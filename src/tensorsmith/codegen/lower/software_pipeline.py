@@ -21,6 +21,7 @@ from tensorsmith.codegen.lower.tree import map_scopes
 from tensorsmith.errors import CodegenError
 from tensorsmith.ir import (
     Alloc,
+    Bind,
     Buffer,
     Expr,
     For,
@@ -170,6 +171,14 @@ class _Pipeline:
 
     def check(self) -> None:
         """Raise CodegenError unless each statement still comes after those that it needs."""
+        for x in self.steps:
+            if isinstance(x, Bind):
+                raise CodegenError(
+                    f"{x.var.name!r} is bound in loop {self.loop.var.name!r}, which has stages",
+                    where=x.span or self.loop.span,
+                    because="a name does not last from one stage to another one",
+                    try_="a local buffer",
+                )
         place = {k: at for at, k in enumerate(self.order)}
         uses = [touched(x) for x in self.steps]
         for b in range(len(self.steps)):
