@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import time
-
 import numpy as np
 import pytest
 
@@ -154,18 +150,3 @@ def test_programs_that_call_each_other_are_compiled_together() -> None:
     exe["outer"](a, b)
     assert (b == 2).all()
     assert [p.is_written for p in exe["outer"].signature.parameters] == [False, True]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor")
-def test_two_workers_are_faster_than_none() -> None:
-    body = "".join(f"  %y{k + 1} = mul i64 %y{k}, %x\n" for k in range(20_000))
-    text = f"define i64 @f(i64 %y0, i64 %x) {{\n{body}  ret i64 %y20000\n}}\n"
-    jobs = [Job("f", text, HOST)] * 8
-    started = time.perf_counter()
-    for job in jobs:
-        workers.compile_here(job)
-    here = time.perf_counter() - started
-    started = time.perf_counter()
-    compile_jobs(jobs, 2)
-    assert time.perf_counter() - started < 0.9 * here + workers.START_SECONDS, sys.version
