@@ -164,6 +164,13 @@ def _facts_around(site: Site) -> Analyzer:
     return Site(site.loops[0], site.around[:at]).analyzer()
 
 
+def _iterators_around(site: Site, bindings: Sequence[Expr]) -> dict[Var, tuple[Expr, Expr]]:
+    """The ranges of those iterators of blocks around that the bindings use."""
+    used = set(free_vars(*bindings))
+    blocks = [s for s in site.around if isinstance(s, Block)]
+    return {it.var: (it.start, it.extent) for b in blocks for it in b.iters if it.var in used}
+
+
 def _divided(site: Site, block: Block, facts: Analyzer, what: str) -> _Division:
     """The iterators of a block inside, divided by where their loops stand."""
     inner: list[For] = []
@@ -186,11 +193,11 @@ def _divided(site: Site, block: Block, facts: Analyzer, what: str) -> _Division:
                 because="only ranges from 0 are divided",
                 where=block.span,
             )
-    ranges = {x.var: (x.start, x.extent) for x in (*site.loops, *inner)}
+    bindings = [it.binding for it in block.iters]
+    ranges = _iterators_around(site, bindings)
+    ranges.update({x.var: (x.start, x.extent) for x in (*site.loops, *inner)})
     try:
-        parts = subspace_divide(
-            [it.binding for it in block.iters], ranges, {x.var for x in inner}, analyzer=facts
-        )
+        parts = subspace_divide(bindings, ranges, {x.var for x in inner}, analyzer=facts)
     except ArithError as error:
         raise ScheduleError(
             f"{what}: the iterators of block {block.name!r} do not divide: {error.what}",
@@ -228,9 +235,10 @@ def _with_extents(
     ordered = [it for it in iters if it.kind is not IterKind.OPAQUE]
     ours = set(free_vars(*(it.binding for it in ordered)))
     theirs = set(free_vars(*(it.binding for it in iters if it.kind is IterKind.OPAQUE)))
-    ranges = {
-        x.var: (x.start, x.extent) for x in site.loops if x.var in ours or x.var not in theirs
-    }
+    ranges = _iterators_around(site, [it.binding for it in ordered])
+    for x in site.loops:
+        if x.var in ours or x.var not in theirs:
+            ranges[x.var] = x.start, x.extent
     try:
         found = detect_iter_map([it.binding for it in ordered], ranges, predicate, analyzer=facts)
     except ArithError as error:
