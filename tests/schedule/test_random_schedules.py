@@ -22,7 +22,7 @@ def schedules_keep_the_meaning(data):
 
 
 test_schedules_keep_the_meaning, test_schedules_keep_the_meaning_slow = fast_and_slow(
-    schedules_keep_the_meaning, fast=25
+    schedules_keep_the_meaning, fast=15
 )
 
 
@@ -34,7 +34,7 @@ def schedules_of_loops_keep_the_meaning(data):
 (
     test_schedules_of_loops_keep_the_meaning,
     test_schedules_of_loops_keep_the_meaning_slow,
-) = fast_and_slow(schedules_of_loops_keep_the_meaning, fast=25, slow=2_000)
+) = fast_and_slow(schedules_of_loops_keep_the_meaning, fast=15, slow=2_000)
 
 
 def schedules_of_kernels_keep_the_meaning(data):
@@ -66,4 +66,4 @@ def _check_native(kernel, program):
 (
     test_schedules_of_kernels_keep_the_meaning,
     test_schedules_of_kernels_keep_the_meaning_slow,
-) = fast_and_slow(schedules_of_kernels_keep_the_meaning, fast=25, slow=2_000)
+) = fast_and_slow(schedules_of_kernels_keep_the_meaning, fast=8, slow=2_000)

@@ -75,18 +75,25 @@ def split(
                     try_="factors whose product is the extent",
                 )
             body = add_guard(body, guard, facts)
-    result: Stmt = body
-    kept: list[Var] = []
-    for v, extent in zip(reversed(new_vars), reversed(extents), strict=True):
-        if not preserve_unit_loops and isinstance(extent, Const) and extent.value == 1:
-            result = substitute_stmt(result, {v: ZERO})
-            continue
-        kept.append(v)
-        result = For(v, extent, result, span=loop.span)
+    result, kept = _nested(body, loop, new_vars, extents, preserve_unit_loops)
     changed = replace_stmt(program, loop, result)
     if not _is_seen_at_once(loop, guard):
         require_bindings(changed, f"split({var.name})")
-    return changed, list(reversed(kept))
+    return changed, kept
+
+
+def _nested(
+    body: Stmt, loop: For, new_vars: list[Var], extents: list[Expr], keep_units: bool
+) -> tuple[Stmt, list[Var]]:
+    """`body` under the new loops, and the variables of those that there are."""
+    kept: list[Var] = []
+    for v, extent in zip(reversed(new_vars), reversed(extents), strict=True):
+        if not keep_units and isinstance(extent, Const) and extent.value == 1:
+            body = substitute_stmt(body, {v: ZERO})
+            continue
+        kept.insert(0, v)
+        body = For(v, extent, body, span=loop.span)
+    return body, kept
 
 
 def _is_seen_at_once(loop: For, guard: Expr) -> bool:
