@@ -68,7 +68,7 @@ def test_one_wrong_index_is_found(kind, body, wrong, lane) -> None:
     places = np.arange(16)
     run(loop(body, kind), places)
     places[lane] = wrong
-    with pytest.raises(EvaluationError, match="index 0 of '[AB]' is out of bounds"):
+    with pytest.raises(EvaluationError, match=r"index 0 of '[AB]' is out of bounds"):
         run(loop(body, kind), places)
 
 

@@ -38,6 +38,7 @@ def build(
     *,
     threads: int | None = None,
     check_bounds: bool = False,
+    quick: bool = False,
     cache: bool = True,
     externs: Mapping[str, object] | None = None,
 ) -> Executable:
@@ -45,6 +46,8 @@ def build(
 
     threads: on how many threads parallel loops run; None for all processors this process may use.
     check_bounds: check every access when the code runs (a debugging aid; slow, and never cached).
+    quick: spend little time in LLVM on programs that are in vectors and unrolled by their schedule,
+        as a search may want; the code may be some per cent slower, and is never cached.
     cache: take code from the cache of earlier builds, and keep it there.
     externs: the functions that the programs call and the module lacks, by name: addresses, or
         functions of ctypes. Each takes pointers to the first elements of regions, and scalars; it
@@ -67,12 +70,12 @@ def build(
     if isinstance(target, str):
         target = Target.named(target)
     _check_host(target)
-    store = object_cache() if cache and not check_bounds else None
+    store = object_cache() if cache and not check_bounds and not quick else None
     units = list(split(module))
     keys = [cache_key(unit, target) for unit in units] if store else [""] * len(units)
     objects = [_cached(store, key) for key in keys]
     missing = [at for at, found in enumerate(objects) if found is None]
-    made = _compile([units[at] for at in missing], target, check_bounds=check_bounds)
+    made = _compile([units[at] for at in missing], target, check_bounds=check_bounds, quick=quick)
     for at, part in zip(missing, made, strict=True):
         objects[at] = part
         if store:
@@ -105,7 +108,7 @@ def object_code(module: IRModule | TensorProgram, target: Target | str) -> bytes
     text = print_llvm(module, target)
     text.define_parallel()
     name = ", ".join(module.functions)
-    return compile_apart(Job(name, text.render(), _machine(target, text)))
+    return compile_apart(Job(name, text.render(), _machine(target)))
 
 
 def _check_host(target: Target) -> None:
@@ -138,14 +141,20 @@ def split(module: IRModule) -> Iterator[IRModule]:
             yield IRModule.of(*members, attrs=module.attrs)
 
 
-def _compile(units: list[IRModule], target: Target, *, check_bounds: bool) -> list[ObjectCode]:
+def _compile(
+    units: list[IRModule], target: Target, *, check_bounds: bool, quick: bool
+) -> list[ObjectCode]:
     texts: list[ModuleText] = []
 
     def jobs() -> Iterator[Job]:
         for unit in units:
             text = print_llvm(unit, target, check_bounds=check_bounds)
             texts.append(text)
-            yield Job(", ".join(unit.functions), text.render(), _machine(target, text))
+            yield Job(
+                ", ".join(unit.functions),
+                text.render(),
+                _machine(target, is_short=quick and text.is_scheduled),
+            )
 
     codes = compile_all(jobs(), target.cores)
     return [
@@ -196,9 +205,9 @@ def _written(module: IRModule, program: TensorProgram) -> set[Buffer]:
     return written
 
 
-def _machine(target: Target, text: ModuleText) -> Machine:
+def _machine(target: Target, *, is_short: bool = False) -> Machine:
     is_host = target.arch == Target.host().arch
-    optimize = 0 if text.is_scheduled else 2
+    optimize = 0 if is_short else 2
     return Machine(
         target.triple, target.cpu, target.llvm_features(), target.abi, optimize, jit=is_host
     )

@@ -91,7 +91,7 @@ def aligned(A: T.Buffer((n, 24), "float32", align=64), C: T.Buffer((n, 24), "flo
 
 
 def test_alignment_follows_from_indices() -> None:
-    loads = [line for line in text_of(aligned, "load <8 x float>")]
+    loads = text_of(aligned, "load <8 x float>")
     aligns = sorted(int(x.partition("align ")[2].partition(",")[0]) for x in loads)
     assert aligns == [8, 32, 32]
     stores = text_of(aligned, "store <8 x float>")

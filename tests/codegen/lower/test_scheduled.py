@@ -6,6 +6,7 @@ import numpy as np
 
 from codegen.lower.agreement import HOST, check_native
 from tensorsmith import script as T
+from tensorsmith.codegen import build
 from tensorsmith.codegen.lower.pipeline import lower
 from tensorsmith.codegen.lower.scheduled import SCHEDULED
 from tensorsmith.ir import IRModule, TensorProgram
@@ -57,6 +58,15 @@ def test_sums_in_registers_and_explicit_vectors_are_enough() -> None:
     assert is_scheduled(in_registers)
     assert not is_scheduled(in_memory)
     assert not is_scheduled(scalar)
+
+
+def test_a_quick_build_computes_the_same() -> None:
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-4, 4, s).astype(np.float32) for s in ((8, 32), (32, 16)))
+    for program, expected in ((in_registers, a @ b), (in_memory, np.maximum(a, 0) @ b)):
+        c = np.zeros((8, 16), np.float32)
+        build(program, quick=True)(a, b, c)
+        np.testing.assert_array_equal(c, expected)
 
 
 def test_either_way_the_result_is_the_same() -> None:

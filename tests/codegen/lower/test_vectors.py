@@ -102,7 +102,9 @@ def strides(
 
 
 @T.program
-def nested(A: T.Buffer((n, 5), "float32"), B: T.Buffer((n,), "float32"), C: T.Buffer((n,), "float32")):
+def nested(
+    A: T.Buffer((n, 5), "float32"), B: T.Buffer((n,), "float32"), C: T.Buffer((n,), "float32")
+):
     for i in T.vectorized(n):
         B[i] = 0.0
         for k in range(5):
