@@ -13,6 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from schedule.applications import some_block, some_loop
+from schedule.tensor_rules import TENSOR_RULES
 from strategies import arguments, copied
 from tensorsmith.codegen import build
 from tensorsmith.evaluate import interpret
@@ -174,6 +175,7 @@ RULES: dict[str, Rule] = {
     "decompose_reduction": _decompose_reduction,
     "rfactor": lambda draw, s: s.rfactor(some_loop(draw, s)),
     "blockize": _blockize,
+    **TENSOR_RULES,
 }
 
 
