@@ -110,6 +110,21 @@ def window(A: T.Buffer((8,), "int32"), C: T.Buffer((6,), "int32")):
 """
 
 
+BACKWARDS = """
+def backwards(A: T.Buffer((8,), "int32"), C: T.Buffer((1,), "int32")):
+    B = T.alloc((8,), "int32")
+    for i in range(8):
+        with T.block("B"):
+            vi = T.remap("S", i)
+            B[7 - vi] = A[vi]
+    for k in range(8):
+        with T.block("C"):
+            vk = T.remap("R", k)
+            with T.init():
+                C[0] = 0
+            C[0] = C[0] + B[vk]
+"""
+
 SHARED = """
 def shared(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
     for i in range(8):
@@ -256,6 +271,14 @@ depends on loops around
         """\
 the loops around would not take each point of block 'C' exactly once
   given: vj = i - 2 + ax0""",
+    ),
+    "reverse_compute_at: backwards": (
+        BACKWARDS,
+        reverse_compute_at("C", "B"),
+        """\
+reverse_compute_at: block 'C' cannot move under loop 'i': its reduce iterator 'vk' would not take \
+its values in order
+  because: the first of them initialises the result""",
     ),
     "reverse_compute_at: nothing to wait for": (
         CHANGED,

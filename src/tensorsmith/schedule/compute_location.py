@@ -30,6 +30,7 @@ from tensorsmith.ir import (
     Var,
     free_vars,
     seq,
+    substitute,
 )
 from tensorsmith.ir.rewrite import statements
 from tensorsmith.schedule.copies import allocated_first
@@ -227,6 +228,7 @@ def reverse_compute_at(
     place = move.place
     boxes = _final_boxes(move, produced, place)
     needed = _possible_points(move, reads, boxes, place)
+    _check_ascending(move, needed, place)
     made, _ = regenerate(
         move.block, needed, place, preserve_unit_loops=preserve_unit_loops, may_repeat=False
     )
@@ -303,6 +305,21 @@ def _possible_points(
             points = points_touching(read.ranges, box.ranges, move.block.iters, place.inside)
             found = {**points, **found}
     return found
+
+
+def _check_ascending(move: Move, needed: dict[Var, Range], place: Place) -> None:
+    """Reduce iterators take their first values first: that is when an init runs."""
+    for it in move.block.iters:
+        start = needed.get(it.var, (it.start, it.extent))[0]
+        if it.kind is not IterKind.REDUCE:
+            continue
+        for loop in place.loops:
+            step = substitute(start, {loop.var: loop.var + 1}) - start
+            if place.inside.prove(step >= 0) is not True:
+                raise move.refuse(
+                    f"its reduce iterator {it.var.name!r} would not take its values in order",
+                    "the first of them initialises the result",
+                )
 
 
 def _check_ready(

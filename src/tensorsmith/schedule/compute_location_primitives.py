@@ -69,8 +69,8 @@ class ComputeLocationPrimitives(Scheduled):
         preserve_unit_loops: whether new loops of extent 1 are kept.
 
         Not legal if the block is neither complete nor a reduction; if the loops around would not
-        take each of its points exactly once; if it reads more than one iteration writes, or what an
-        iteration leaves unfinished (inside of a reduction); if what it reads is written, or what it
+        take each of its points exactly once, or those of a reduction not in order; if it reads more
+        than one iteration writes, or what an iteration leaves unfinished (inside of a reduction); if what it reads is written, or what it
         writes is used, between the new and the old place; or if a condition stands between them.
 
         >>> from tensorsmith import te
