@@ -14,7 +14,7 @@ from tensorsmith.schedule.primitive import PRIMITIVES
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "schedule.md"
 
-CONDITIONS = ("Not legal", "Not possible", "Always legal")
+CONDITIONS = ("Not legal", "Not possible", "Always legal", "Arguments and conditions as for")
 """How the part of a docstring begins that says when a primitive is refused."""
 
 INTRODUCTION = """\
