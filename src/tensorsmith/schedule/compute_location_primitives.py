@@ -70,8 +70,9 @@ class ComputeLocationPrimitives(Scheduled):
 
         Not legal if the block is neither complete nor a reduction; if the loops around would not
         take each of its points exactly once, or those of a reduction not in order; if it reads more
-        than one iteration writes, or what an iteration leaves unfinished (inside of a reduction); if what it reads is written, or what it
-        writes is used, between the new and the old place; or if a condition stands between them.
+        than one iteration writes, or what an iteration leaves unfinished (inside of a reduction);
+        if what it reads is written, or what it writes is used, between the new and the old place;
+        or if a condition stands between them.
 
         >>> from tensorsmith import te
         >>> from tensorsmith.schedule import Schedule
