@@ -157,6 +157,11 @@ def torch_layer_norm(a: Tensor) -> Tensor:
 
 def memory_cases() -> list[Case]:
     """All of them, with what peers call them."""
+    return [*elementwise(), *by_rows()]
+
+
+def elementwise() -> list[Case]:
+    """Copies, additions, functions of elements."""
     return [
         case(
             *("copy", copy, lambda a: a),
@@ -182,6 +187,12 @@ def memory_cases() -> list[Case]:
             torch=torch_gelu,
             onnx=(("Gelu", ("i0",), {}),),
         ),
+    ]
+
+
+def by_rows() -> list[Case]:
+    """Softmax, layer norm, transposition, sums."""
+    return [
         case(
             *("softmax", softmax, exact_softmax),
             tolerance=64 * EPSILON,

@@ -115,7 +115,7 @@ def test_blocks_in_blocks_divide_over_the_iterators_around():
     before = matmul(8, 8, 8)
     s = Schedule(before)
     i, j, _k = s.get_loops(s.get_block("C"))
-    i0, i1 = s.split(i, [2, 4])
+    _, i1 = s.split(i, [2, 4])
     s.blockize(i1)
     s.blockize([s.get_block("C")])
     check(before, s)

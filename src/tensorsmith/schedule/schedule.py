@@ -13,7 +13,17 @@ from tensorsmith.schedule.sampling_primitives import SamplingPrimitives
 from tensorsmith.schedule.tensor_primitives import TensorPrimitives
 
 
-class Schedule(Navigation, LoopPrimitives, KindPrimitives, SamplingPrimitives, ReductionPrimitives, MovementPrimitives, LayoutPrimitives, TensorPrimitives, AnnotationPrimitives):
+class Schedule(
+    Navigation,
+    LoopPrimitives,
+    KindPrimitives,
+    SamplingPrimitives,
+    ReductionPrimitives,
+    MovementPrimitives,
+    LayoutPrimitives,
+    TensorPrimitives,
+    AnnotationPrimitives,
+):
     """A module and the primitives that change it.
 
     Every primitive checks that it keeps the meaning of the program before it changes anything; if

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tensorsmith.arith import simplify
+from tensorsmith.arith import Analyzer, simplify
+from tensorsmith.arith.index_map import map_shape
 from tensorsmith.codegen.llvm.function import Function
 from tensorsmith.codegen.llvm.types import register_type
 from tensorsmith.errors import CodegenError
-from tensorsmith.ir import Buffer, Const, Expr, TensorProgram, Var, equal, free_vars
+from tensorsmith.ir import Buffer, Const, Expr, TensorProgram, Var, as_expr, equal, free_vars
 from tensorsmith.ir.dtype import DType, Kind
 from tensorsmith.target import Target
 
@@ -148,6 +149,7 @@ class Entry:
 
     def check_shape(self, tensor: str, p: Buffer) -> None:
         """Check extents and strides, binding the dimensions that they are."""
+        check_layout(p)
         shape = self.field(tensor, self.fields.shape, "ptr")
         got = [self.element(shape, axis) for axis in range(p.rank)]
         for axis, extent in enumerate(p.shape):
@@ -257,3 +259,22 @@ class Entry:
                 f"icmp eq i64 {low}, 0", f"{p.name!r} must be aligned to {p.align} bytes"
             )
         return pointer
+
+
+def check_layout(p: Buffer) -> None:
+    """Raise CodegenError if a parameter's layout needs more memory than an array of its shape has:
+    what the caller passes could then not hold it."""
+    if p.layout is None:
+        return
+    facts = Analyzer()
+    logical, physical = as_expr(1), as_expr(1)
+    for extent in p.shape:
+        logical = logical * extent
+    for extent in map_shape(p.layout, p.shape):
+        physical = physical * extent
+    if not facts.equal(logical, physical):
+        raise CodegenError(
+            f"the layout of parameter {p.name!r} does not fill an array of its shape",
+            given=f"{facts.simplify(logical)} elements, laid out in {facts.simplify(physical)}",
+            try_="a layout without padding, or a copy of the parameter that is padded",
+        )

@@ -81,6 +81,7 @@ class Expressions:
         return None if cached is None else Lanes(*cached)
 
     def keep(self, e: Expr, value: Lanes) -> None:
+        """Remember the value of `e` where it holds."""
         depth = self.depths[e]
         if depth == HERE:
             self.loads[e] = value
@@ -140,6 +141,7 @@ class Expressions:
         return Lanes(self.operation(e, spread, lanes, depth), lanes)
 
     def variable(self, v: Var) -> Lanes:
+        """The register of a variable; of the vectorised loop's, all its values."""
         loop = self.function.loop
         if loop is not None and v is loop.var:
             depth = self.depths[v]
@@ -212,6 +214,7 @@ class Expressions:
         lanes: int,
         emit: Callable[[str], str],
     ) -> str:
+        """The instruction of a float operation, rounded to its type."""
         element = register_type(dtype)
         type_ = vector(element, lanes)
         if kind in _FLOAT_COMPARE:
@@ -261,6 +264,7 @@ class Expressions:
         return self.lazy_branches(e, condition, branches)
 
     def lazy_branches(self, e: Expr, condition: Lanes, branches: tuple[Expr, Expr]) -> Lanes:
+        """A lazy operation whose condition is the same in all lanes: a branch."""
         text = self.text
         labels = [text.name("yes"), text.name("no")]
         after = text.name("after")
@@ -285,6 +289,7 @@ class Expressions:
         return Lanes(text.value(f"phi {type_} {', '.join(sources)}"), lanes)
 
     def lazy_masked(self, e: Expr, condition: Lanes, branches: tuple[Expr, Expr]) -> Lanes:
+        """A lazy operation whose condition differs by lane: both sides, under masks."""
         function = self.function
         lanes, type_ = condition.lanes, vector("i1", condition.lanes)
         outer, kept = function.mask, dict(self.loads)

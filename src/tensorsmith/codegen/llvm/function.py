@@ -173,6 +173,7 @@ class Function:
             self.text.line(f"call void @free(ptr {pointer})")
 
     def bind(self, s: Bind) -> None:
+        """Compute the value of a `Bind` here, once."""
         value, lanes = self.expressions.value(s.value)
         if lanes > 1:
             self.vector_vars.add(s.var)
@@ -181,6 +182,7 @@ class Function:
             self.facts.learn(equal(s.var, s.value))
 
     def conditional(self, s: If) -> None:
+        """A branch, or masks where the condition differs by lane."""
         value, lanes = self.expressions.value(s.condition)
         if lanes > 1:
             self.masked(s, value)
@@ -241,6 +243,7 @@ class Function:
         self.text.begin(good)
 
     def while_loop(self, s: While) -> None:
+        """A loop tested at its start."""
         head, body, after = (self.text.name(h) for h in ("while", "body", "after"))
         self.text.open()
         self.text.line(f"br label %{head}")
@@ -279,6 +282,7 @@ class Function:
     # --- Loops -------------------------------------------------------------------------------
 
     def loop_stmt(self, s: For) -> None:
+        """A loop, as its kind and annotations ask."""
         self.expressions.forget_loads()
         before = self.nontemporal
         self.nontemporal = before or bool(s.attrs.get(NONTEMPORAL))
@@ -286,6 +290,7 @@ class Function:
         self.nontemporal = before
 
     def loop_of_kind(self, s: For) -> None:
+        """A loop, carried out as its kind says."""
         if is_vector(s) and self.loop is None:
             self.vector_loop(s)
         elif s.kind is LoopKind.PARALLEL and self.loop is None and self.outer is None:
@@ -300,6 +305,7 @@ class Function:
             self.serial_loop(s)
 
     def serial_loop(self, s: For) -> None:
+        """One iteration after the other."""
         start, _ = self.expressions.value(s.start)
         end, _ = self.expressions.value(self.facts.simplify(s.start + s.extent))
         nonempty = self.facts.prove(s.extent > 0) is True
@@ -335,6 +341,7 @@ class Function:
         text.begin(after)
 
     def vector_loop(self, s: For) -> None:
+        """All iterations at once, as lanes."""
         assert isinstance(s.extent, Const)
         self.loop = VectorLoop(s.var, s.start, int(s.extent.value))
         self.vector_vars.add(s.var)

@@ -163,6 +163,7 @@ class Memory:
         return Lanes(casts.from_memory(module, self.text.value, buffer.dtype, raw, lanes), lanes)
 
     def load_one(self, buffer: Buffer, offset: Expr) -> str:
+        """A load that is the same in all lanes."""
         pointer = self.pointer(buffer, offset)
         element = memory_type(buffer.dtype)
         raw = self.text.value(
@@ -171,6 +172,7 @@ class Memory:
         return casts.from_memory(self.function.module, self.text.value, buffer.dtype, raw, 1)
 
     def load_contiguous(self, buffer: Buffer, offset: Expr, element: str, lanes: int) -> str:
+        """A load of neighbours into the lanes of a vector, under the mask."""
         pointer = self.pointer(buffer, offset)
         type_ = vector(element, lanes)
         align = self.alignment(buffer, offset)
@@ -188,6 +190,7 @@ class Memory:
         )
 
     def gather(self, buffer: Buffer, offset: Expr, lane: Lane, element: str, lanes: int) -> str:
+        """A load from a place of its own for each lane."""
         pointers = self.lane_pointers(buffer, offset, lane, element, lanes)
         type_, mask_type = vector(element, lanes), vector("i1", lanes)
         mask = self.function.mask or "splat (i1 true)"
@@ -244,6 +247,7 @@ class Memory:
             self.scatter(buffer, offset, lane, raw, element, lanes)
 
     def store_one(self, buffer: Buffer, offset: Expr, value: Lanes, span: Span | None) -> None:
+        """A store that is the same in all lanes that run."""
         text = self.text
         if value.lanes > 1:
             raise CodegenError(
@@ -275,6 +279,7 @@ class Memory:
     def store_contiguous(
         self, buffer: Buffer, offset: Expr, raw: str, element: str, lanes: int
     ) -> None:
+        """A store of the lanes of a vector to neighbours, under the mask."""
         pointer = self.pointer(buffer, offset)
         type_ = vector(element, lanes)
         align = self.alignment(buffer, offset)
@@ -304,6 +309,7 @@ class Memory:
     def scatter(
         self, buffer: Buffer, offset: Expr, lane: Lane, raw: str, element: str, lanes: int
     ) -> None:
+        """A store to a place of its own for each lane."""
         pointers = self.lane_pointers(buffer, offset, lane, element, lanes)
         type_, mask_type = vector(element, lanes), vector("i1", lanes)
         pointer_type = vector("ptr", lanes)
