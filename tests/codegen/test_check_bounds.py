@@ -88,11 +88,11 @@ def test_a_region_that_leaves_its_buffer_is_found() -> None:
     @T.module
     class Calls:
         @T.program
-        def main(start: T.int32, M: T.Buffer((8,), "int32")):  # noqa: N805
+        def main(start: T.int32, M: T.Buffer((8,), "int32")):
             T.call("clear", M[T.index(start) : T.index(start) + 4])
 
         @T.program
-        def clear(X: T.Buffer((4,), "int32")):  # noqa: N805
+        def clear(X: T.Buffer((4,), "int32")):
             for j in T.vectorized(4):
                 X[j] = 0
 

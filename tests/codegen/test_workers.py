@@ -129,17 +129,17 @@ def test_programs_that_call_each_other_are_compiled_together() -> None:
     @T.module
     class Calls:
         @T.program
-        def inner(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):  # noqa: N805
+        def inner(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
             for i in range(8):
                 B[i] = A[i] * 2.0
 
         @T.program
-        def other(A: T.Buffer((8,), "float32")):  # noqa: N805
+        def other(A: T.Buffer((8,), "float32")):
             for i in range(8):
                 A[i] = 0.0
 
         @T.program
-        def outer(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):  # noqa: N805
+        def outer(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
             T.call("inner", A[0:8], B[0:8])
 
     parts = [tuple(part.functions) for part in compilation.split(Calls)]

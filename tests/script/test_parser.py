@@ -86,12 +86,12 @@ def test_a_module_is_a_class() -> None:
         m = T.dim("m", min=4)
 
         @T.program(attrs={"fast_math": True})
-        def zero(A: T.Buffer((m,), "float32")):  # noqa: N805
+        def zero(A: T.Buffer((m,), "float32")):
             for i in range(m):  # noqa: F821
                 A[i] = 0.0
 
         @T.program(name="zero_twice")
-        def both(A: T.Buffer((m,), "float32"), B: T.Buffer((m,), "float32")):  # noqa: N805
+        def both(A: T.Buffer((m,), "float32"), B: T.Buffer((m,), "float32")):
             T.call("zero", A)
             T.call("zero", B)
 

@@ -46,7 +46,7 @@ class Rows:
     @T.program
     def main(A: T.Buffer((n, 8), "float32"), B: T.Buffer((n, 8), "float32")):
         for i in range(n):
-            T.call("double", A[i:i + 1, 0:8], B[i:i + 1, 0:8])
+            T.call("double", A[i : i + 1, 0:8], B[i : i + 1, 0:8])
 
     @T.program
     def double(X: T.Buffer((r, c), "float32"), Y: T.Buffer((r, c), "float32")):
@@ -67,7 +67,7 @@ class Columns:
     @T.program
     def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
         for j in range(4):
-            T.call("copy", A[0:4, 2 * j:2 * j + 2], B[0:4, 2 * j:2 * j + 2])
+            T.call("copy", A[0:4, 2 * j : 2 * j + 2], B[0:4, 2 * j : 2 * j + 2])
 
     @T.program
     def copy(X: T.Buffer((r, c), "float32"), Y: T.Buffer((r, c), "float32", align=64)):
@@ -88,7 +88,7 @@ class Strided:
     @T.program
     def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32")):
         for j in range(8):
-            T.call("copy", A[0:4, j:j + 1], B[0:4, j:j + 1])
+            T.call("copy", A[0:4, j : j + 1], B[0:4, j : j + 1])
 
     @T.program
     def copy(
@@ -143,7 +143,7 @@ def test_callees_of_callees() -> None:
         @T.program
         def rows(X: T.Buffer((4, 4), "float32")):
             for i in range(4):
-                T.call("row", X[i:i + 1, 0:4])
+                T.call("row", X[i : i + 1, 0:4])
 
         @T.program
         def row(Y: T.Buffer((1, 4), "float32")):

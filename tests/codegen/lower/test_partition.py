@@ -51,7 +51,9 @@ def test_a_guard_of_a_split_leaves_all_but_the_last_iterations() -> None:
                 if i * 4 + j < n:
                     B[i * 4 + j] = A[i * 4 + j]
 
-    assert partitioned(split) == """\
+    assert (
+        partitioned(split)
+        == """\
     for i in range(n // 4):
         for j in T.vectorized(4):
             B[i * 4 + j] = A[i * 4 + j]
@@ -60,6 +62,7 @@ def test_a_guard_of_a_split_leaves_all_but_the_last_iterations() -> None:
             if i * 4 + j < n:
                 B[i * 4 + j] = A[i * 4 + j]
 """
+    )
 
 
 def test_padding_is_checked_at_the_borders_only() -> None:
@@ -69,7 +72,9 @@ def test_padding_is_checked_at_the_borders_only() -> None:
             inside = (i >= 1) & (j >= 1) & (j < 15)
             B[i, j] = T.select(inside, A[i - 1, j - 1] + A[i - 1, j + 1], 0.0)
 
-    assert partitioned(pad) == """\
+    assert (
+        partitioned(pad)
+        == """\
     for j in range(16):
         B[0, j] = 0.0
     for i in T.serial(15, start=1):
@@ -78,6 +83,7 @@ def test_padding_is_checked_at_the_borders_only() -> None:
             B[i, j] = A[i - 1, j - 1] + A[i - 1, j + 1]
         B[i, 15] = 0.0
 """
+    )
 
 
 def test_the_first_iteration_of_a_reduction_is_peeled() -> None:
@@ -90,13 +96,16 @@ def test_the_first_iteration_of_a_reduction_is_peeled() -> None:
                     B[vi] = 0.0
                 B[vi] = B[vi] + A[vi, vk]
 
-    assert partitioned(total) == """\
+    assert (
+        partitioned(total)
+        == """\
     for i in range(n):
         B[i] = 0.0
         B[i] = B[i] + A[i, 0]
         for k in T.serial(15, start=1):
             B[i] = B[i] + A[i, k]
 """
+    )
 
 
 def test_a_parallel_loop_stays_one_loop() -> None:
@@ -107,7 +116,9 @@ def test_a_parallel_loop_stays_one_loop() -> None:
                 if i * 16 + j < n:
                     B[i * 16 + j] = A[i * 16 + j]
 
-    assert partitioned(split) == """\
+    assert (
+        partitioned(split)
+        == """\
     for i in T.parallel((n + 15) // 16):
         if i < n // 16:
             for j in T.vectorized(16):
@@ -117,6 +128,7 @@ def test_a_parallel_loop_stays_one_loop() -> None:
                 if i * 16 + j < n:
                     B[i * 16 + j] = A[i * 16 + j]
 """
+    )
 
 
 def test_parts_of_a_concatenation_have_loops_of_their_own() -> None:
@@ -130,7 +142,9 @@ def test_parts_of_a_concatenation_have_loops_of_their_own() -> None:
         for i in range(30 + n):
             C[i] = T.select(i < 10, A[i], T.select(i < 30, B[i - 10], D[i - 30]))
 
-    assert partitioned(join) == """\
+    assert (
+        partitioned(join)
+        == """\
     for i in range(10):
         C[i] = A[i]
     for i in T.serial(20, start=10):
@@ -138,6 +152,7 @@ def test_parts_of_a_concatenation_have_loops_of_their_own() -> None:
     for i in T.serial(n, start=30):
         C[i] = D[i - 30]
 """
+    )
 
 
 def test_a_triangle_is_cut_in_its_inner_loop() -> None:
@@ -146,13 +161,31 @@ def test_a_triangle_is_cut_in_its_inner_loop() -> None:
         for i, j in T.grid(n, n):
             B[i, j] = T.select(j <= i, A[i, j], 0.0)
 
-    assert partitioned(lower) == """\
+    assert (
+        partitioned(lower)
+        == """\
     for i in range(n):
         for j in range(i + 1):
             B[i, j] = A[i, j]
         for j in T.serial(n - i - 1, start=i + 1):
             B[i, j] = 0.0
 """
+    )
+
+
+def test_a_middle_that_may_be_empty_says_nothing_about_its_bounds() -> None:
+    """Where n is 1 no iteration is in the middle, and only the first of two may write."""
+
+    @T.program
+    def main(A: T.Buffer((n,), "float32"), B: T.Buffer((n,), "float32")):
+        for o, i in T.grid((n + 1) // 2, 2):
+            if i + o * 2 < n:
+                B[i + o * 2] = T.select(i + o * 2 >= 1, A[i + o * 2 - 1], 0.0)
+
+    for size in (1, 2, 3, 4, 5):
+        a = np.arange(1, size + 1, dtype=np.float32)
+        check_passes(IRModule.of(main), [a, np.zeros_like(a)])
+        check_native(IRModule.of(main), [a, np.zeros_like(a)], check_bounds=True)
 
 
 def test_the_growth_is_bounded() -> None:

@@ -112,15 +112,19 @@ def test_a_double_buffer_is_filled_one_iteration_ahead() -> None:
         (
             (1, 0, 1),
             None,
-            "the stages of loop 'i' would change the order in which 'a' is used\n"
-            "  given: stages [1, 0, 1], order [0, 1, 2]\n"
-            "  because: statement 1 needs what statement 0 did before it",
+            (
+                "the stages of loop 'i' would change the order in which 'a' is used\n"
+                "  given: stages [1, 0, 1], order [0, 1, 2]\n"
+                "  because: statement 1 needs what statement 0 did before it"
+            ),
         ),
         (
             (0, 1),
             None,
-            "'software_pipeline_stage' of loop 'i' is (0, 1)\n"
-            "  because: the loop has 3 statements, and it must have a number for each",
+            (
+                "'software_pipeline_stage' of loop 'i' is (0, 1)\n"
+                "  because: the loop has 3 statements, and it must have a number for each"
+            ),
         ),
         (
             (0, 1, 9),
@@ -130,8 +134,10 @@ def test_a_double_buffer_is_filled_one_iteration_ahead() -> None:
         (
             (0, 1, 1),
             (0, 0, 1),
-            "the order of loop 'i' is [0, 0, 1]\n"
-            "  because: each of its 3 statements has a place of its own",
+            (
+                "the order of loop 'i' is [0, 0, 1]\n"
+                "  because: each of its 3 statements has a place of its own"
+            ),
         ),
     ],
 )

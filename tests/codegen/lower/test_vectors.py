@@ -29,7 +29,9 @@ def symbolic(A: T.Buffer((n,), "float32"), B: T.Buffer((n,), "float32")):
 
 
 def test_a_symbolic_loop_is_full_vectors_and_a_masked_one() -> None:
-    assert stripped(symbolic) == """\
+    assert (
+        stripped(symbolic)
+        == """\
     for i in range(n // 8):
         for i_lane in T.vectorized(8):
             B[i * 8 + i_lane] = A[i * 8 + i_lane] * 2.0
@@ -38,6 +40,7 @@ def test_a_symbolic_loop_is_full_vectors_and_a_masked_one() -> None:
             if i_rest < n % 8:
                 B[i_rest + n // 8 * 8] = A[i_rest + n // 8 * 8] * 2.0
 """
+    )
 
 
 @T.program
@@ -47,13 +50,16 @@ def long(A: T.Buffer((1003,), "float32"), B: T.Buffer((1003,), "float64")):
 
 
 def test_a_long_loop_ends_with_a_shorter_vector() -> None:
-    assert stripped(long) == """\
+    assert (
+        stripped(long)
+        == """\
     for i in range(250):
         for i_lane in T.vectorized(4):
             B[i * 4 + i_lane] = T.float64(A[i * 4 + i_lane])
     for i_rest in T.vectorized(3):
         B[i_rest + 1000] = T.float64(A[i_rest + 1000])
 """
+    )
 
 
 @T.program
@@ -67,7 +73,9 @@ def private(A: T.Buffer((n, 8), "float32"), B: T.Buffer((n, 8), "float32")):
 
 
 def test_buffers_in_lanes_get_a_dimension_for_them() -> None:
-    assert stripped(private) == """\
+    assert (
+        stripped(private)
+        == """\
     for i in range(n):
         held = T.alloc((2, 8), "float32", scope="local")
         for j in T.vectorized(8):
@@ -75,6 +83,7 @@ def test_buffers_in_lanes_get_a_dimension_for_them() -> None:
             held[1, j] = held[0, j] * held[0, j]
             B[i, j] = held[1, j] - held[0, j]
 """
+    )
 
 
 @T.program
