@@ -167,12 +167,17 @@ class _Partition:
             return Seq(())
         var = s.var.renamed(s.var.name)
         body = instantiate(_with_decided(s.body, piece.decided), {s.var: var})
-        loop = replace(s, var=var, start=piece.start, extent=extent, body=body)
-        with self.facts.scope():
+        with self.facts.scope():  # these hold where the piece runs, which may be nowhere
+            try:
+                self.facts.bind(var, piece.start, extent)
+            except ArithError:
+                return Seq(())
             for fact in piece.facts:
                 self.facts.learn(substitute(fact, {s.var: var}))
-            simple = simplify_stmt(loop, self.facts)
-            return self.loop(simple, depth + 1) if isinstance(simple, For) else self.stmt(simple)
+            body = simplify_stmt(body, self.facts)
+        loop = replace(s, var=var, start=piece.start, extent=extent, body=body)
+        simple = simplify_stmt(loop, self.facts)
+        return self.loop(simple, depth + 1) if isinstance(simple, For) else self.stmt(simple)
 
     def versions(self, s: For, cuts: Sequence[Cut]) -> Stmt:
         """A parallel loop whose body is there twice: with all cuts decided, and as it was."""
