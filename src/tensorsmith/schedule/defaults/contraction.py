@@ -31,7 +31,8 @@ class Tiles:
     """The decisions for a packed contraction.
 
     rows, columns: of the tile in registers. panel: rows of A that are packed at a time, to stay in
-    the second-level cache.
+    the second-level cache, while B is packed as a whole; 0 to pack all of A, and a tile's columns
+    of B at a time.
     """
 
     rows: int
@@ -76,6 +77,8 @@ def choose_tiles(block: Block, what: Contraction, target: Target) -> Tiles:
         rows = int(extent)
     depth = _extent(block, what.k[0])
     most = target.caches.l2 / 2 / (depth * what.left.dtype.bytes)
+    if extent * depth * what.left.dtype.bytes <= target.caches.l2:
+        return Tiles(rows, vectors * lanes, 0)
     panel = max(rows, int(most) // rows * rows)
     share = -(-int(extent) // rows // target.cores) * rows  # every core gets a panel
     return Tiles(rows, vectors * lanes, max(rows, min(panel, max(share, rows), 16 * rows)))
@@ -109,8 +112,7 @@ def _stream(
     m, n, k = (_loop(s, ref, block.iters[at].var) for at in (*what.m, *what.n, *what.k))
     rows = max(1, int(_extent(block, what.m[0])))
     width = lanes * max(1, min(16, (target.vector_registers - 4) // rows))
-    extent = block.iters[what.n[0]].extent
-    while width > lanes and isinstance(extent, Const) and int(extent.value) % width:
+    while width > lanes and width // 2 >= _extent(block, what.n[0]):
         width //= 2
     copy = s.cache_write(ref, 0, "local")
     outer, inner = s.split(n, [None, width])
@@ -138,18 +140,25 @@ def _parallel(s: Schedule, loop: LoopRef, block: Block, what: Contraction, targe
 def _packed(
     s: Schedule, ref: BlockRef, block: Block, what: Contraction, tiles: Tiles, target: Target
 ) -> None:
-    """Panels of A and all of B packed; tiles of C in registers."""
+    """Tiles of C in registers; of A and B the smaller packed as a whole, the other in parts."""
     a, b, c = _copies(s, ref, block, what, tiles)
     _pack(s, ref, tiles)
     m, n, k = (_loop(s, ref, block.iters[at].var) for at in (*what.m, *what.n, *what.k))
     batch = [_loop(s, ref, block.iters[at].var) for at in what.batch]
-    panel, row, i = s.split(m, [None, tiles.panel // tiles.rows, tiles.rows])
     column, j = s.split(n, [None, tiles.columns])
-    s.reorder(*batch, panel, column, row, k, i, j)
+    if tiles.panel:
+        outer, row, i = s.split(m, [None, tiles.panel // tiles.rows, tiles.rows])
+        s.reorder(*batch, outer, column, row, k, i, j)
+        inside, whole = a, b
+    else:
+        outer = column
+        row, i = s.split(m, [None, tiles.rows])
+        s.reorder(*batch, column, row, k, i, j)
+        inside, whole = b, a
     s.reverse_compute_at(c, row)
-    s.compute_at(a, panel)
+    s.compute_at(inside, outer)
     if batch:
-        s.compute_at(b, batch[-1])
+        s.compute_at(whole, batch[-1])
     s.vectorize(j)
     s.unroll(i)
     first = s.decompose_reduction(ref, k)
@@ -157,14 +166,21 @@ def _packed(
         *_, rows, columns = s.get_loops(made)
         s.unroll(rows)
         s.vectorize(columns)
-    for made in (a, b):
-        *_, tile, depth, element = s.get_loops(made)
-        outer, inner = s.split(depth, [None, PACK_DEPTH])
-        s.reorder(outer, tile, inner, element)
-        s.vectorize(element)
-    _parallel(s, batch[0] if batch else panel, block, what, target)
+    around = len(batch)
+    _pack_in_order(s, s.get_loops(inside)[around + 1 :])
+    _pack_in_order(s, s.get_loops(whole)[around:])
+    _parallel(s, batch[0] if batch else outer, block, what, target)
     if not batch:
-        _parallel(s, s.get_loops(b)[0], block, what, target)
+        _parallel(s, s.get_loops(whole)[0], block, what, target)
+
+
+def _pack_in_order(s: Schedule, loops: list[LoopRef]) -> None:
+    """Order the loops of a packing block: (tile, k, element), or (k, element) of one tile."""
+    *tiles, depth, element = loops
+    if tiles:
+        steps, step = s.split(depth, [None, PACK_DEPTH])
+        s.reorder(steps, *tiles, step, element)
+    s.vectorize(element)
 
 
 def _copies(
