@@ -30,6 +30,8 @@ from rich.progress import track
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
+PAUSE_SECONDS = 0.25
+"""Between turns on several threads: some peers' threads spin for a fifth of a second after work."""
 MOST_BATCH_SECONDS = 0.05
 """A turn of a peer repeats the call until about so much time has passed."""
 
@@ -73,6 +75,7 @@ class Contest:
 
     def __init__(self, names: list[str], threads: int) -> None:
         context = multiprocessing.get_context("spawn")
+        self.threads = threads
         self.pipes: dict[str, Connection] = {}
         self.processes = []
         for name in names:
@@ -97,6 +100,7 @@ class Contest:
         begin = time.perf_counter()
         while len(times[able[0]]) < rounds or time.perf_counter() - begin < seconds * len(able):
             for name in able:
+                time.sleep(PAUSE_SECONDS if self.threads > 1 else 0.0)
                 times[name].append(self.ask(name, "time", counts[name]))
         return {
             name: _figures(times[name]) if name in times else {"verdict": verdict}
@@ -148,7 +152,9 @@ def machine() -> dict[str, Any]:
 def report(results: list[dict[str, Any]], names: list[str], console: Console) -> None:
     """The table: medians in microseconds, our ratio to the best peer, our share of the limit."""
     others = [n for n in names if n != "tensorsmith"]
-    table = Table(*("case", "threads", *names, "ratio", "of limit"))
+    table = Table(*("case", "threads", *names, "ratio", "of limit"), expand=False)
+    for column in table.columns:
+        column.no_wrap = True
     ratios = []
     for row in results:
         cells = []

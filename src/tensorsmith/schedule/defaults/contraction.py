@@ -22,7 +22,7 @@ FEW_ROWS = 8
 """Rows of a result up to which the larger operand is streamed, not packed."""
 PACK_DEPTH = 16
 """Steps of `k` that are packed for all tiles before the next ones, so that few pages are in use."""
-PARALLEL_FLOPS = 200_000.0
+PARALLEL_FLOPS = 4_000_000.0
 """Operations below which threads do not pay."""
 
 

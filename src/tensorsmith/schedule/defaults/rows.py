@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 INLINE_WORK = 8.0
 """A block whose points cost at most so much is computed again where it is used."""
-PARALLEL_WORK = 60_000.0
+PARALLEL_WORK = 2_000_000.0
 """Additions' time of work below which threads do not pay: a fork and join costs microseconds."""
 VECTORS = 4
 """Vectors that the fastest loop computes at a time, so that latencies overlap."""
