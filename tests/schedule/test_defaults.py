@@ -96,6 +96,21 @@ def test_matrix_products_of_all_sizes(m: int, n: int, k: int, *, transposed: boo
     np.testing.assert_array_equal(c, a @ (b.T if transposed else b))
 
 
+@pytest.mark.parametrize("m", [5, 40])
+def test_the_operands_may_stand_in_any_order(m: int) -> None:
+    a, b = te.placeholder((30, m), name="A"), te.placeholder((30, 50), name="B")
+    r = te.reduce_axis(30, "k")
+    c = te.compute((m, 50), lambda i, j: te.sum(b[r, j] * a[r, i], axis=r), "C")
+    program = default(te.program([a, b], c, "turned", attrs={"contract": True}))
+    verify(program)
+    rng = np.random.default_rng(m)
+    x = rng.integers(-8, 9, (30, m)).astype(np.float32)
+    y = rng.integers(-8, 9, (30, 50)).astype(np.float32)
+    out = np.full((m, 50), np.nan, np.float32)
+    build(program, threads=1)(x, y, out)
+    np.testing.assert_array_equal(out, x.T @ y)
+
+
 @pytest.mark.parametrize("rows", [1, 2, 13, 14, 15, 40, 129])
 def test_one_program_for_all_row_counts(symbolic_matmul, rows: int) -> None:
     rng = np.random.default_rng(rows)

@@ -9,7 +9,7 @@ Anatomy of high-performance matrix multiplication, 2008; Van Zee and van de Geij
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensorsmith.ir import Block, Const, Expr, IndexMap, Store, Var, free_vars
 from tensorsmith.schedule.defaults.analysis import SYMBOLIC_EXTENT, Contraction, contraction
@@ -44,13 +44,10 @@ def schedule_contraction(s: Schedule, ref: BlockRef, target: Target) -> bool:
     """Schedule a block that is a contraction with one `m`, one `n` and one `k`; whether it did."""
     block = find_block(s.program, ref.name).node
     assert isinstance(block, Block)
-    what = contraction(block)
-    if what is None or not (len(what.m) == len(what.n) == len(what.k) == 1):
+    what = matrix_product(block)
+    if what is None:
         return False
     lanes = target.lanes(what.output.dtype.bytes)
-    body = block.body
-    if not isinstance(body, Store) or not _last_is(body.indices, block, what.n[0]):
-        return False
     if _extent(block, what.m[0]) <= FEW_ROWS:
         if _last_is(what.right.indices, block, what.n[0]):
             _stream(s, ref, block, what, lanes, target)
@@ -58,6 +55,18 @@ def schedule_contraction(s: Schedule, ref: BlockRef, target: Target) -> bool:
         return False
     _packed(s, ref, block, what, choose_tiles(block, what, target), target)
     return True
+
+
+def matrix_product(block: Block) -> Contraction | None:
+    """The contraction that a block is, if it has one `m`, one `n` and one `k`; the operands named
+    so that `n` runs along the last dimension of the result."""
+    what, body = contraction(block), block.body
+    if what is None or not (len(what.m) == len(what.n) == len(what.k) == 1):
+        return None
+    assert isinstance(body, Store)
+    if _last_is(body.indices, block, what.m[0]):
+        what = replace(what, left=what.right, right=what.left, m=what.n, n=what.m)
+    return what if _last_is(body.indices, block, what.n[0]) else None
 
 
 def choose_tiles(block: Block, what: Contraction, target: Target) -> Tiles:
@@ -214,7 +223,7 @@ def _pack(s: Schedule, ref: BlockRef, tiles: Tiles) -> None:
     """Lay out the copies so that the inner loop reads them in order: (batch, tile, k, element)."""
     block = find_block(s.program, ref.name).node
     assert isinstance(block, Block)
-    now = contraction(block)
+    now = matrix_product(block)
     assert now is not None
     k = block.iters[now.k[0]].var
     for load, outer, size in (
