@@ -20,6 +20,8 @@ from tensorsmith.target import Target
 
 FEW_ROWS = 8
 """Rows of a result up to which the larger operand is streamed, not packed."""
+STREAM_ROWS = 4
+"""Rows of the larger operand that are streamed side by side."""
 PACK_DEPTH = 16
 """Steps of `k` that are packed for all tiles before the next ones, so that few pages are in use."""
 PARALLEL_FLOPS = 4_000_000.0
@@ -124,15 +126,46 @@ def _stream(
     while width > lanes and width // 2 >= _extent(block, what.n[0]):
         width //= 2
     copy = s.cache_write(ref, 0, "local")
-    outer, inner = s.split(n, [None, width])
-    s.reorder(outer, k, m, inner)
+    larger = _extent(block, what.n[0]) * _extent(block, what.k[0]) * what.right.dtype.bytes
+    along = larger > target.caches.l2 and _extent(block, what.n[0]) > 2 * width
+    if along:
+        width = min(width, lanes * max(1, min(4, (target.vector_registers - 4) // (2 * rows))))
+        outer, k, inner = _stream_rows(s, (m, n, k), width, rows, block, what, target)
+    else:
+        outer, inner = s.split(n, [None, width])
+        s.reorder(outer, k, m, inner)
     s.reverse_compute_at(copy, outer)
     s.vectorize(inner)
     s.unroll(m)
-    first = s.decompose_reduction(ref, k)
-    for made in (first, copy):
-        s.vectorize(s.get_loops(made)[-1])
+    s.decompose_reduction(ref, k)
+    last = s.get_loops(copy)[-1]
+    s.vectorize(s.split(last, [None, width])[1] if along else last)
     _parallel(s, outer, block, what, target)
+
+
+def _stream_rows(
+    s: Schedule,
+    loops: tuple[LoopRef, LoopRef, LoopRef],
+    width: int,
+    rows: int,
+    block: Block,
+    what: Contraction,
+    target: Target,
+) -> tuple[LoopRef, LoopRef, LoopRef]:
+    """Several rows of B at a time, each read along its length, their sums in the first-level cache.
+
+    Rows are long, and lie side by side: reading a narrow strip down all of them would touch a page
+    for each. Gives the loop over strips, the outer loop of the sum, and the one to vectorise.
+    """
+    m, n, k = loops
+    strip = target.caches.l1 // 2 // what.output.dtype.bytes // rows
+    share = -(-int(_extent(block, what.n[0])) // target.cores)
+    across = max(1, min(strip, share) // width)
+    outer, along, inner = s.split(n, [None, across, width])
+    steps, step = s.split(k, [None, STREAM_ROWS])
+    s.reorder(outer, steps, along, step, m, inner)
+    s.unroll(step)
+    return outer, steps, inner
 
 
 def _parallel(s: Schedule, loop: LoopRef, block: Block, what: Contraction, target: Target) -> None:
