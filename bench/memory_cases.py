@@ -79,7 +79,8 @@ def softmax(a: Tensor) -> Tensor:
     top = te.compute((ROWS,), lambda i: te.max(a[i, k], axis=k), "top")
     e = te.compute(SHAPE, lambda i, j: T.exp(a[i, j] - top[i]), "e")
     total = te.compute((ROWS,), lambda i: te.sum(e[i, r], axis=r), "total")
-    return te.compute(SHAPE, lambda i, j: e[i, j] / total[i], "S")
+    scale = te.compute((ROWS,), lambda i: T.float32(1) / total[i], "scale")
+    return te.compute(SHAPE, lambda i, j: e[i, j] * scale[i], "S")
 
 
 def layer_norm(a: Tensor) -> Tensor:

@@ -130,7 +130,7 @@ def _stream(
     along = larger > target.caches.l2 and _extent(block, what.n[0]) > 2 * width
     if along:
         width = min(width, lanes * max(1, min(4, (target.vector_registers - 4) // (2 * rows))))
-        outer, k, inner = _stream_rows(s, (m, n, k), width, rows, block, what, target)
+        outer, k, inner = _stream_rows(s, (m, n, k), width, rows, block, what=what, target=target)
     else:
         outer, inner = s.split(n, [None, width])
         s.reorder(outer, k, m, inner)
@@ -149,6 +149,7 @@ def _stream_rows(
     width: int,
     rows: int,
     block: Block,
+    *,
     what: Contraction,
     target: Target,
 ) -> tuple[LoopRef, LoopRef, LoopRef]:
