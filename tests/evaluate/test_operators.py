@@ -227,3 +227,11 @@ def test_fma_rounds_once(name: str) -> None:
     near = 1 + 2.0 ** (1 - bits)
     values = {a: near, b: near, c: -(1 + 2.0 ** (2 - bits))}
     assert evaluate(INTRINSICS["fma"](a, b, c), values) == 2.0 ** (2 - 2 * bits)
+
+
+def test_fma_beyond_the_largest_number_is_infinite() -> None:
+    """The exact sum does not fit a float64 before it is rounded."""
+    x, y, z = (Var(n, dtype("float64")) for n in "xyz")
+    e = INTRINSICS["fma"](x, y, z)
+    check(e, {x: 1.0, y: 1e308, z: 1e308})
+    check(e, {x: -1.0, y: 1e308, z: -1e308})

@@ -175,8 +175,8 @@ def round_to(value: float | Fraction, type_: DType) -> float:
     quantum = Fraction(2) ** (max(exponent, least) - precision + 1)
     rounded = round(exact / quantum) * quantum
     if abs(rounded) >= Fraction(2) ** (greatest + 1):
-        return math.copysign(math.inf, exact)
-    return float(rounded) if rounded else math.copysign(0.0, exact)
+        return math.inf if exact > 0 else -math.inf
+    return float(rounded) if rounded else math.copysign(0.0, 1 if exact > 0 else -1)
 
 
 def fit(value: Value | Fraction, type_: DType) -> Value:

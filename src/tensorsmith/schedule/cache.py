@@ -136,6 +136,11 @@ def _region_read(spot: Spot, using: Sequence[Block], buffer: Buffer) -> Region:
         for a in collect_accesses(p)
         if a.region.buffer is buffer and not a.is_write and id(a.stmt) in owners
     ]
+    if not accesses:
+        raise ScheduleError(
+            f"it is not told by accesses what is read of {buffer.name!r}",
+            because="a block around them states its regions itself",
+        )
     box = clip_region(union_region([relaxed_region(a, facts) for a in accesses], facts), facts)
     ranges = [
         (ZERO, size) if _is_involved(r, spot.loops) else r
