@@ -14,7 +14,7 @@ JOBS ?= 2
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.viz ## A matmul with a symbolic dimension: print, parse, interpret.
+demo: $(VENV)/.viz ## A matmul with a symbolic dimension: print, parse, interpret, compile.
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test ## The tests that take seconds, with the examples of the docs.
