@@ -8,6 +8,7 @@ import pytest
 from tensorsmith import script as T
 from tensorsmith.codegen import build
 from tensorsmith.errors import DTypeError, EvaluationError, IRError, ShapeError, TensorsmithError
+from tensorsmith.schedule import Schedule
 
 n = T.dim("n", min=2, max=64, multiple_of=2)
 
@@ -180,3 +181,13 @@ def test_an_assertion_gives_its_message() -> None:
     exe(1, c)
     with pytest.raises(EvaluationError, match="x must be positive"):
         exe(0, c)
+
+
+@pytest.mark.parametrize("use", [build, Schedule], ids=["build", "Schedule"])
+def test_what_is_no_program_is_refused(use) -> None:
+    with pytest.raises(IRError) as caught:
+        use("matmul")
+    assert str(caught.value) == (
+        "'str' is neither a module nor a tensor program\n"
+        "  try: an IRModule, or a program from T.program or te.program"
+    )

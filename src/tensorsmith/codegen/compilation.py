@@ -65,8 +65,7 @@ def build(
     >>> b
     array([1., 2., 3., 4.], dtype=float32)
     """
-    if isinstance(module, TensorProgram):
-        module = IRModule.of(module)
+    module = IRModule.holding(module)
     if isinstance(target, str):
         target = Target.named(target)
     _check_host(target)
@@ -101,8 +100,7 @@ def object_code(module: IRModule | TensorProgram, target: Target | str) -> bytes
     >>> object_code(program, "aarch64")[:4]
     b'\x7fELF'
     """
-    if isinstance(module, TensorProgram):
-        module = IRModule.of(module)
+    module = IRModule.holding(module)
     if isinstance(target, str):
         target = Target.named(target)
     text = print_llvm(module, target)

@@ -97,6 +97,21 @@ class IRModule:
             raise IRError(f"two functions of the module are called {', '.join(map(repr, twice))}")
         return cls({f.name: f for f in functions}, attrs)
 
+    @classmethod
+    def holding(cls, what: IRModule | Function) -> IRModule:
+        """`what` itself if it is a module, else the module of this one function.
+
+        Raises IRError for anything else.
+        """
+        if isinstance(what, IRModule):
+            return what
+        if isinstance(what, TensorProgram):
+            return cls.of(what)
+        raise IRError(
+            f"{type(what).__name__!r} is neither a module nor a tensor program",
+            try_="an IRModule, or a program from T.program or te.program",
+        )
+
     def __getitem__(self, name: str) -> Function:
         """The function called `name`. Raises IRError, with the names there are."""
         try:

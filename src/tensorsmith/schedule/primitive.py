@@ -28,8 +28,7 @@ class Scheduled:
     """A module under a schedule: the functions as they are now, and how they came to be so."""
 
     def __init__(self, module: IRModule | TensorProgram, *, seed: int = 0) -> None:
-        if isinstance(module, TensorProgram):
-            module = IRModule.of(module)
+        module = IRModule.holding(module)
         functions = {name: unique_block_names(f) for name, f in module.functions.items()}
         self.module = IRModule(functions, module.attrs)
         self.trace = Trace()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tensorsmith.codegen.llvm import casts, integers
 from tensorsmith.codegen.llvm.types import literal, register_type, suffix, vector
-from tensorsmith.errors import CodegenError
 from tensorsmith.ir import expr as ir
 from tensorsmith.ir.dtype import DType
 from tensorsmith.ir.expr import Const, Expr, Load, Var
@@ -361,4 +360,4 @@ _FLOAT_ARITHMETIC: Final[dict[type[Expr], str]] = {
     ir.Div: "fdiv",
 }
 
-__all__ = ["HERE", "CodegenError", "Expressions", "Lanes"]
+__all__ = ["HERE", "Expressions", "Lanes"]

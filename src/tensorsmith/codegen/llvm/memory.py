@@ -14,7 +14,6 @@ from tensorsmith.codegen.llvm.types import memory_type, suffix, vector
 from tensorsmith.codegen.strides import dense_strides
 from tensorsmith.errors import CodegenError, Span
 from tensorsmith.ir import Buffer, Const, Expr, Load, Store, as_expr, free_vars
-from tensorsmith.ir.dtype import DType
 
 if TYPE_CHECKING:
     from tensorsmith.codegen.llvm.function import Function
@@ -208,7 +207,6 @@ class Memory:
         self, buffer: Buffer, offset: Expr, lane: Lane, element: str, lanes: int
     ) -> str:
         """The pointers of all lanes."""
-        pointer_type = vector("ptr", lanes)
         if lane.stride is not None:
             base = self.pointer(buffer, lane.offset)
             steps = ", ".join(f"i64 {k * lane.stride}" for k in range(lanes))
@@ -218,7 +216,6 @@ class Memory:
         base = self.function.place(buffer).pointer
         value = self.function.expressions.value(offset)
         offsets = self.function.expressions.spread(value, offset.dtype, lanes)
-        del pointer_type
         return self.text.value(
             f"getelementptr {element}, ptr {base}, {vector('i64', lanes)} {offsets}"
         )
@@ -373,6 +370,3 @@ class Memory:
         for extent, stride in zip(shape, buffer.strides, strict=True):
             last = last + (extent - 1) * stride
         return last + buffer.offset
-
-
-__all__ = ["DType", "Lane", "Memory"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from tensorsmith.arith import Analyzer
 from tensorsmith.codegen.llvm import math as functions
 from tensorsmith.codegen.llvm.entry import Entry
 from tensorsmith.codegen.llvm.function import Function
@@ -285,4 +284,4 @@ def print_llvm(module: IRModule, target: Target, *, check_bounds: bool = False) 
     return text
 
 
-__all__ = ["PARALLEL", "Analyzer", "Message", "ModuleText", "print_llvm"]
+__all__ = ["PARALLEL", "Message", "ModuleText", "print_llvm"]
