@@ -1,0 +1,1 @@
+"""Readers of models, each of which makes a module."""

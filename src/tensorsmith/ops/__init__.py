@@ -1,0 +1,13 @@
+"""Operators, each once: its signature and its computation, from which all else is derived."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from tensorsmith.ops import shapes
+from tensorsmith.ops.builder import GraphBuilder
+from tensorsmith.ops.operator import Operator, operators, table
+
+OPERATORS: Final[Mapping[str, Operator]] = table(shapes.OPERATORS)
+"""Every operator, by name."""
+
+__all__ = ["OPERATORS", "GraphBuilder", "Operator", "operators", "table"]
