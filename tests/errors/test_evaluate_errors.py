@@ -428,8 +428,8 @@ in 'f': f uses the variable 'k', which has no value here
 
 def test_several_functions() -> None:
     text = """
-the module has 2 functions, and `entry` does not say which to run
-  given: functions 'f', 'g'
+the module has 2 programs, and `entry` does not say which to run
+  given: programs 'f', 'g'
   try: entry='...'
 """
     check(EvaluationError, text, interpret, parse_module(MODULE), floats(4))

@@ -188,6 +188,6 @@ def test_what_is_no_program_is_refused(use) -> None:
     with pytest.raises(IRError) as caught:
         use("matmul")
     assert str(caught.value) == (
-        "'str' is neither a module nor a tensor program\n"
+        "'str' is neither a module nor a function of one\n"
         "  try: an IRModule, or a program from T.program or te.program"
     )

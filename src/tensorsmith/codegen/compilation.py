@@ -105,7 +105,7 @@ def object_code(module: IRModule | TensorProgram, target: Target | str) -> bytes
         target = Target.named(target)
     text = print_llvm(module, target)
     text.define_parallel()
-    name = ", ".join(module.functions)
+    name = ", ".join(module.programs)
     return compile_apart(Job(name, text.render(), _machine(target)))
 
 
@@ -125,17 +125,17 @@ def _check_host(target: Target) -> None:
 
 def split(module: IRModule) -> Iterator[IRModule]:
     """The parts of a module that compile apart: programs that call each other stay together."""
-    part = {name: {name} for name in module.functions}
-    for name, program in module.functions.items():
+    part = {name: {name} for name in module.programs}
+    for name, program in module.programs.items():
         for s in statements(program.body):
             if isinstance(s, Invoke) and s.callee in part and part[s.callee] is not part[name]:
                 joined = part[name] | part[s.callee]
                 part.update(dict.fromkeys(joined, joined))
     done: set[str] = set()
-    for name in module.functions:
+    for name in module.programs:
         if name not in done:
             done |= part[name]
-            members = [f for n, f in module.functions.items() if n in part[name]]
+            members = [f for n, f in module.programs.items() if n in part[name]]
             yield IRModule.of(*members, attrs=module.attrs)
 
 
@@ -149,7 +149,7 @@ def _compile(
             text = print_llvm(unit, target, check_bounds=check_bounds)
             texts.append(text)
             yield Job(
-                ", ".join(unit.functions),
+                ", ".join(unit.programs),
                 text.render(),
                 _machine(target, is_short=quick and text.is_scheduled),
             )
@@ -174,7 +174,7 @@ def signatures(module: IRModule, text: ModuleText) -> tuple[Signature, ...]:
     )
     return tuple(
         Signature(name, tuple(_parameters(module, program)), failures)
-        for name, program in module.functions.items()
+        for name, program in module.programs.items()
     )
 
 
@@ -191,7 +191,7 @@ def _written(module: IRModule, program: TensorProgram) -> set[Buffer]:
         if isinstance(s, Store):
             written.add(s.buffer)
         elif isinstance(s, Invoke):
-            callee = module.functions.get(s.callee)
+            callee = module.programs.get(s.callee)
             inside = None if callee is None else _written(module, callee)
             if s.callee in INSTRUCTIONS:
                 written.update(a.buffer for a in s.args[:1] if isinstance(a, Region))
@@ -219,7 +219,7 @@ def cache_key(module: IRModule, target: Target) -> str:
     name, the target, and the compiler itself."""
     places = [
         str(s.span)
-        for program in module.functions.values()
+        for program in module.programs.values()
         for s in statements(program.body)
         if isinstance(s, (Assert, Alloc))
     ]

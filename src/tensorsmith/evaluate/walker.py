@@ -262,12 +262,12 @@ def find_entry(
     if isinstance(program, TensorProgram):
         return program, {program.name: program}
     if entry is not None:
-        return program[entry], program.functions
-    if len(program.functions) == 1:
-        return next(iter(program.functions.values())), program.functions
-    names = ", ".join(map(repr, program.functions)) or "none"
+        return program.program(entry), program.programs
+    if len(program.programs) == 1:
+        return next(iter(program.programs.values())), program.programs
+    names = ", ".join(map(repr, program.programs)) or "none"
     raise EvaluationError(
-        f"the module has {len(program.functions)} functions, and `entry` does not say which to run",
-        given=f"functions {names}",
+        f"the module has {len(program.programs)} programs, and `entry` does not say which to run",
+        given=f"programs {names}",
         try_="entry='...'",
     )

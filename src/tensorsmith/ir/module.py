@@ -1,8 +1,7 @@
-"""Tensor programs, and modules that hold them.
+"""Tensor programs, and modules that hold them and graph functions.
 
-A module maps names to functions. Tensor programs are one kind of function; graph functions will be
-the other, in the same map, so that a graph calls a program by name and a pass can lower one call
-and leave its neighbour.
+A module maps names to functions of both kinds, in one map: a graph function calls a program by
+name, and a pass can lower one of its operators and leave the neighbour.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import TypeAlias
 from tensorsmith.errors import IRError, Span
 from tensorsmith.ir.buffer import Buffer
 from tensorsmith.ir.expr import Var, free_vars
+from tensorsmith.ir.graph import GraphFunction
 from tensorsmith.ir.stmt import NO_ATTRS, Attrs, Stmt, no_attrs
 
 Param: TypeAlias = "Buffer | Var"
@@ -71,15 +71,20 @@ class TensorProgram:
         return self.script()
 
 
-Function: TypeAlias = TensorProgram
+Function: TypeAlias = TensorProgram | GraphFunction
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class IRModule:
-    """Named functions. Immutable: `with_function` makes a new module."""
+    """Named functions. Immutable: `with_function` makes a new module.
+
+    programs, graphs: those of the functions that are tensor programs, and graph functions.
+    """
 
     functions: Mapping[str, Function]
     attrs: Attrs = field(default_factory=no_attrs)
+    programs: Mapping[str, TensorProgram] = field(init=False)
+    graphs: Mapping[str, GraphFunction] = field(init=False)
 
     def __post_init__(self) -> None:
         for name, function in self.functions.items():
@@ -87,7 +92,11 @@ class IRModule:
                 raise IRError(
                     f"the module calls a function {name!r} that calls itself {function.name!r}"
                 )
+        programs = {n: f for n, f in self.functions.items() if isinstance(f, TensorProgram)}
+        graphs = {n: f for n, f in self.functions.items() if isinstance(f, GraphFunction)}
         object.__setattr__(self, "functions", MappingProxyType(dict(self.functions)))
+        object.__setattr__(self, "programs", MappingProxyType(programs))
+        object.__setattr__(self, "graphs", MappingProxyType(graphs))
 
     @classmethod
     def of(cls, *functions: Function, attrs: Attrs = NO_ATTRS) -> IRModule:
@@ -105,10 +114,10 @@ class IRModule:
         """
         if isinstance(what, IRModule):
             return what
-        if isinstance(what, TensorProgram):
+        if isinstance(what, (TensorProgram, GraphFunction)):
             return cls.of(what)
         raise IRError(
-            f"{type(what).__name__!r} is neither a module nor a tensor program",
+            f"{type(what).__name__!r} is neither a module nor a function of one",
             try_="an IRModule, or a program from T.program or te.program",
         )
 
@@ -119,6 +128,22 @@ class IRModule:
         except KeyError:
             known = ", ".join(map(repr, self.functions)) or "none"
             raise IRError(f"the module has no function {name!r}", try_=f"one of {known}") from None
+
+    def program(self, name: str) -> TensorProgram:
+        """The tensor program called `name`. Raises IRError, with the names there are."""
+        if name in self.programs:
+            return self.programs[name]
+        known = ", ".join(map(repr, self.programs)) or "none"
+        kind = " is a graph function" if name in self.functions else " is not in the module"
+        raise IRError(f"{name!r}{kind}, and a program is needed", try_=f"one of {known}")
+
+    def graph(self, name: str) -> GraphFunction:
+        """The graph function called `name`. Raises IRError, with the names there are."""
+        if name in self.graphs:
+            return self.graphs[name]
+        known = ", ".join(map(repr, self.graphs)) or "none"
+        kind = " is a tensor program" if name in self.functions else " is not in the module"
+        raise IRError(f"{name!r}{kind}, and a graph function is needed", try_=f"one of {known}")
 
     def with_function(self, function: Function) -> IRModule:
         """This module with `function` added, or put in place of the one of its name."""

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
+from tensorsmith.errors import IRError
 from tensorsmith.ir.buffer import Buffer, Region
 from tensorsmith.ir.expr import Expr, Var, free_vars
 from tensorsmith.ir.expr_text import Texts, shortened
-from tensorsmith.ir.module import IRModule, Param, TensorProgram
+from tensorsmith.ir.graph import GraphFunction
+from tensorsmith.ir.module import Function, IRModule, Param, TensorProgram
 from tensorsmith.ir.names import RESERVED, Names, is_plain_name
 from tensorsmith.ir.stmt import Stmt
 from tensorsmith.ir.stmt_text import INDENT, StmtPrinter
@@ -63,6 +65,13 @@ def print_program(program: TensorProgram) -> str:
     return _text([*_header([program]), *declared, "", "", *printer.lines])
 
 
+def print_function(function: Function) -> str:
+    """A function of either kind by itself, as `print_program` for a program."""
+    if isinstance(function, GraphFunction):
+        raise IRError("graph functions have no text")
+    return print_program(function)
+
+
 def print_module(module: IRModule) -> str:
     """A module as a class of programs. Ends with a line break.
 
@@ -71,11 +80,13 @@ def print_module(module: IRModule) -> str:
     texts = Texts(Names(), attr_exprs(module.attrs))
     attrs = f"(attrs={attrs_text(module.attrs, texts)})" if module.attrs else ""
     aliases = ["", *texts.alias_lines()] if texts.aliases else []
-    lines = [*_header(module.functions.values()), *aliases, "", ""]
+    if module.graphs:
+        raise IRError("graph functions have no text")
+    lines = [*_header(module.programs.values()), *aliases, "", ""]
     lines.extend([f"@T.module{attrs}", "class Module:"])
     python_names = _python_names(module.functions)
     declared: dict[str, Var] = {}
-    for at, function in enumerate(module.functions.values()):
+    for at, function in enumerate(module.programs.values()):
         printer = _ProgramPrinter(python_names, depth=1, declared=declared)
         printer.function(function)
         lines.extend([""] if at else [])

@@ -91,7 +91,7 @@ class LoopPrimitives(Scheduled):
                 B[vi, vj] = A[vi, vj] + 1.0
         """
         where = _one_program(loops_)
-        program, new = loops.fuse(self.module[where], [x.var for x in loops_])
+        program, new = loops.fuse(self.module.program(where), [x.var for x in loops_])
         self._update(program)
         return LoopRef(where, new)
 
@@ -100,7 +100,8 @@ class LoopPrimitives(Scheduled):
         """Put loops of one nest into the given order; others of the nest stay where they are.
 
         Not legal if the nest holds more than one block; if a range depends on a loop that would
-        come to stand inside; or if loops that opaque iterators use would change their order.
+        come to stand inside; or if loops that opaque iterators use would change their order, among
+        each other or with a loop whose iterations meet in what they write.
 
         >>> from tensorsmith import te
         >>> from tensorsmith.schedule import Schedule
@@ -121,7 +122,7 @@ class LoopPrimitives(Scheduled):
                 B[vi, vj] = A[vi, vj] + 1.0
         """
         where = _one_program(loops_)
-        self._update(loops.reorder(self.module[where], [x.var for x in loops_]))
+        self._update(loops.reorder(self.module.program(where), [x.var for x in loops_]))
 
     @primitive
     def loop_partition(self, loop: LoopRef, points: Sequence[ExprLike]) -> list[LoopRef]:
@@ -204,7 +205,7 @@ class LoopPrimitives(Scheduled):
                 C[vi] = B[vi] * 2.0
         """
         where = _one_program(loops_)
-        program, new = partition.merge(self.module[where], [x.var for x in loops_])
+        program, new = partition.merge(self.module.program(where), [x.var for x in loops_])
         self._update(program)
         return LoopRef(where, new)
 

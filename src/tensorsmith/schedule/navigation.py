@@ -32,8 +32,8 @@ class Navigation(Scheduled):
         >>> s.get_output_blocks()
         [block 'g']
         """
-        if name not in self.module.functions:
-            known = ", ".join(map(repr, self.module.functions)) or "none"
+        if name not in self.module.programs:
+            known = ", ".join(map(repr, self.module.programs)) or "none"
             raise ScheduleError(f"the module has no function {name!r}", try_=f"one of {known}")
         self._current = name
 
@@ -205,10 +205,10 @@ class Navigation(Scheduled):
         return _refs(where, dependence.output_blocks(self._function(where)))
 
     def _function(self, name: str) -> TensorProgram:
-        if name not in self.module.functions:
-            known = ", ".join(map(repr, self.module.functions)) or "none"
+        if name not in self.module.programs:
+            known = ", ".join(map(repr, self.module.programs)) or "none"
             raise ScheduleError(f"the module has no function {name!r}", try_=f"one of {known}")
-        return self.module[name]
+        return self.module.programs[name]
 
 
 def _refs(program: str, blocks: list[Block]) -> list[BlockRef]:

@@ -29,19 +29,19 @@ class Scheduled:
 
     def __init__(self, module: IRModule | TensorProgram, *, seed: int = 0) -> None:
         module = IRModule.holding(module)
-        functions = {name: unique_block_names(f) for name, f in module.functions.items()}
-        self.module = IRModule(functions, module.attrs)
+        programs = {name: unique_block_names(f) for name, f in module.programs.items()}
+        self.module = IRModule({**module.functions, **programs}, module.attrs)
         self.trace = Trace()
         self._random = np.random.default_rng(seed)
         self._decided: Value = None
         self._namer = Namer()
         self._depth = 0
-        self._current = next(iter(functions), "")
+        self._current = next(iter(programs), "")
 
     @property
     def program(self) -> TensorProgram:
         """The program that `work_on` chose; the first one unless it was called."""
-        return self.module[self._current]
+        return self.module.program(self._current)
 
     def copy(self, *, seed: int | None = None) -> Self:
         """A schedule in the same state, with which references into this one work, too.
@@ -62,7 +62,7 @@ class Scheduled:
 
     def dim(self, name: str) -> Var:
         """The symbolic dimension called `name`. Raises ScheduleError, with the names there are."""
-        rest = (f for f in self.module.functions.values() if f is not self.program)
+        rest = (f for f in self.module.programs.values() if f is not self.program)
         dims = {d.name: d for f in (self.program, *rest) for d in reversed(f.dims)}
         if name not in dims:
             known = ", ".join(map(repr, dims)) or "none"
@@ -91,7 +91,7 @@ class Scheduled:
 
     def _of(self, ref: BlockRef | LoopRef) -> TensorProgram:
         """The program that a reference points into."""
-        return self.module[ref.program]
+        return self.module.program(ref.program)
 
 
 def primitive(

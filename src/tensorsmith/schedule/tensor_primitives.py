@@ -214,7 +214,9 @@ class TensorPrimitives(Scheduled):
             if len({b.program for b in found}) != 1:
                 raise ScheduleError("blockize takes a loop, or blocks of one program")
             where = found[0].program
-            program, name = blocks.blockize_blocks(self.module[where], [b.name for b in found])
+            program, name = blocks.blockize_blocks(
+                self.module.program(where), [b.name for b in found]
+            )
         self._update(program)
         return BlockRef(where, name)
 

@@ -114,7 +114,7 @@ class Trace:
         """
         values: dict[str, Value] = {}
         for instruction in self.instructions:
-            rest = (f for f in schedule.module.functions.values() if f is not schedule.program)
+            rest = (f for f in schedule.module.programs.values() if f is not schedule.program)
             programs = (schedule.program, *rest)
             args = {k: resolve(v, values, programs) for k, v in instruction.args.items()}
             if decisions and instruction.decision is not None:

@@ -20,7 +20,7 @@ def problems(x: IRModule | TensorProgram) -> list[VerifyError]:
     """
     module = x if isinstance(x, IRModule) else IRModule({x.name: x})
     found: list[VerifyError] = []
-    for program in module.functions.values():
+    for program in module.programs.values():
         found += check_program(program, module)
     return [*found, *call_cycles(module)]
 

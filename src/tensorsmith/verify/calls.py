@@ -54,7 +54,13 @@ def check_nesting(context: Context) -> bool:
 
 def check_call(context: Context, stmt: Invoke) -> None:
     """The arguments fit the parameters of the program that is called."""
-    callee = context.module.functions.get(stmt.callee)
+    callee = context.module.programs.get(stmt.callee)
+    if callee is None and stmt.callee in context.module.graphs:
+        context.report(
+            SignatureError,
+            f"{stmt.callee!r} is a graph function, and a program calls programs alone",
+            try_="a graph function that calls both",
+        )
     if callee is None:
         return
     if len(stmt.args) != len(callee.params):
@@ -129,7 +135,7 @@ def _region_mismatch(
 def call_cycles(module: IRModule) -> Iterator[CallCycleError]:
     """One error for each call that closes a cycle of programs which call each other."""
     finished: set[str] = set()
-    for root in module.functions.values():
+    for root in module.programs.values():
         if root.name not in finished:
             yield from _cycles_from(root, module, finished)
 
@@ -148,17 +154,17 @@ def _cycles_from(
             yield _cycle([*path[path.index(call.callee) :], call.callee], call, module)
         elif call.callee not in finished:
             path.append(call.callee)
-            work.append(_calls(module.functions[call.callee], module))
+            work.append(_calls(module.programs[call.callee], module))
 
 
 def _calls(program: TensorProgram, module: IRModule) -> Iterator[Invoke]:
     for stmt in statements_under(program.body):
-        if isinstance(stmt, Invoke) and stmt.callee in module.functions:
+        if isinstance(stmt, Invoke) and stmt.callee in module.programs:
             yield stmt
 
 
 def _cycle(names: list[str], call: Invoke, module: IRModule) -> CallCycleError:
-    place: Span | str = call.span or module.functions[names[-2]].span or f"in {names[-2]!r}"
+    place: Span | str = call.span or module.programs[names[-2]].span or f"in {names[-2]!r}"
     return CallCycleError(
         f"{names[-1]!r} calls itself" + ("" if len(names) == 2 else " through others"),
         where=place,

@@ -154,7 +154,7 @@ class ModuleText:
     def add(self, program: TensorProgram) -> None:
         """Print a program: its body, and the entry that checks arguments and calls it."""
         self.program = program
-        lowered = lower(program, self.module.functions, self.target, check_bounds=self.check_bounds)
+        lowered = lower(program, self.module.programs, self.target, check_bounds=self.check_bounds)
         self.is_scheduled = self.is_scheduled and bool(lowered.attrs.get(SCHEDULED))
         function = Function(self, f"{program.name}.body")
         params: list[str] = []
@@ -230,7 +230,7 @@ class ModuleText:
 
     def call(self, function: Function, s: Invoke, args: list[str]) -> None:
         """Call another program's body, or an external symbol, with scalars and pointers."""
-        callee = self.module.functions.get(s.callee)
+        callee = self.module.programs.get(s.callee)
         symbol = f"@{s.callee}"
         if callee is not None:
             symbol = f'@"{s.callee}.body"'
@@ -279,8 +279,8 @@ class ModuleText:
 def print_llvm(module: IRModule, target: Target, *, check_bounds: bool = False) -> ModuleText:
     """The LLVM text of all programs of a verified module; `ModuleText.render` gives it."""
     text = ModuleText(module, target, check_bounds)
-    for function in module.functions.values():
-        text.add(function)
+    for program in module.programs.values():
+        text.add(program)
     return text
 
 

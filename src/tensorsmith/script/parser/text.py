@@ -37,7 +37,7 @@ def parse_program(text: str, name: str = "<string>") -> TensorProgram:
     """The one program that a text describes. As `parse_module` otherwise."""
     parser = _TextParser(SourceText(name, text))
     parser.top_level()
-    programs = [*parser.programs, *(f for m in parser.modules for f in m.functions.values())]
+    programs = [*parser.programs, *(f for m in parser.modules for f in m.programs.values())]
     if len(programs) != 1:
         raise ScriptError(
             f"the text has {len(programs)} programs, and one is needed",
