@@ -144,12 +144,11 @@ the index function gives int32, and dtype='float32' is asked for
 the index function gives nothing
   try: return an expression for each element""",
     ),
-    "an extent of 0": (
-        lambda: te.compute((4, 0), lambda i, j: 0.0),
+    "an extent below 0": (
+        lambda: te.compute((4, -1), lambda i, j: 0.0),
         ShapeError,
         """\
-the extent 0 of dimension 1 is not positive
-  try: an extent of at least 1, or a symbolic dimension that may be 0""",
+the extent -1 of dimension 1 is negative""",
     ),
     "a shape that is no tuple": (
         lambda: te.placeholder(4),
@@ -164,12 +163,11 @@ a shape is a tuple of extents, not 4
         """\
 the extent T.float32(4.0) of dimension 0 is float32, and must be an integer of type index""",
     ),
-    "an empty reduction axis": (
-        lambda: te.reduce_axis(0, "r"),
+    "a reduction axis of less than nothing": (
+        lambda: te.reduce_axis(-1, "r"),
         ShapeError,
         """\
-the extent 0 of the reduction axis 'r' is not positive
-  try: an extent of at least 1, or a symbolic dimension that may be 0""",
+the extent -1 of the reduction axis 'r' is negative""",
     ),
     "a reduction start that is a float": (
         lambda: te.reduce_axis(4, "r", start=0.5),
@@ -261,12 +259,11 @@ a step of the scan 'S' makes state 0 float32, and it starts as int32""",
 a step of the scan 'S' gives 1 states from 2
   try: one tensor for each state""",
     ),
-    "a scan of no steps": (
-        lambda: te.scan(0, lambda t, s: s, B, "S"),
+    "a scan of less than no steps": (
+        lambda: te.scan(-1, lambda t, s: s, B, "S"),
         ShapeError,
         """\
-the extent 0 of the scan 'S' is not positive
-  try: an extent of at least 1, or a symbolic dimension that may be 0""",
+the extent -1 of the scan 'S' is negative""",
     ),
     # Externs
     "an extern with too few inputs": (

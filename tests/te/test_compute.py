@@ -158,3 +158,14 @@ def test_a_replaced_tensor_is_a_buffer():
     buffer = A.replace(name="B", scope="local")
     assert type(buffer) is Buffer
     assert (buffer.name, buffer.shape, buffer.scope) == ("B", A.shape, "local")
+
+
+def test_what_has_no_elements_needs_no_statement() -> None:
+    empty = te.placeholder((0, 3), name="empty")
+    k = te.reduce_axis(0)
+    more = te.compute((0, 3), lambda i, j: empty[i, j] + 1, "more")
+    total = te.compute((3,), lambda j: te.sum(more[k, j], axis=k), "total")
+    result = np.full(3, 7, np.float32)
+    interpret(te.program([empty], total), np.empty((0, 3), np.float32), result)
+    assert result.tolist() == [0, 0, 0]
+    assert "pass" in te.program([empty], more).script()

@@ -37,6 +37,7 @@ from tensorsmith.te.tensor import (
     Tensor,
     check_shape,
     define,
+    is_zero,
     make_tensor,
     tensors_read,
 )
@@ -85,14 +86,18 @@ class Compute(Definition):
         """Loops over the axes around one block.
 
         A block's init runs with its first reduction point. If there may be none, the identity is
-        written by a block of its own before.
+        written by a block of its own before. Where there is nothing to compute, no statement.
         """
+        if any(map(is_zero, self.outputs[0].shape)):
+            return seq()
         nest = Nest(lowering)
         if all(is_positive(a.extent) for r in self.reductions for a in r.axes):
             return self.lower_within(nest, lowering)
         identities = tuple(i for r in self.reductions for i in r.identities)
         before = replace(self, name=f"{self.name}_init", values=identities, reductions=())
         start = before.lower_within(Nest(lowering), lowering)
+        if any(is_zero(a.extent) for r in self.reductions for a in r.axes):
+            return start
         return seq(start, self.lower_within(nest, lowering, has_init=False))
 
     def lower_within(self, nest: Nest, lowering: Lowering, *, has_init: bool = True) -> Stmt:

@@ -69,7 +69,7 @@ Axes: TypeAlias = "ReduceAxis | Sequence[ReduceAxis]"
 def reduce_axis(extent: ExprLike, name: str = "k", start: ExprLike = 0) -> ReduceAxis:
     """An axis of `extent` positions from `start` on, to be given to a reducer as ``axis=``.
 
-    Raises ShapeError if the extent is known and not positive, or not of type index.
+    Raises ShapeError if the extent is known and negative, or not of type index.
     """
     with placed(caller()):
         size, first = as_expr(extent), as_expr(start)

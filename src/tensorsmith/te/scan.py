@@ -22,12 +22,13 @@ from tensorsmith.ir import (
     as_expr,
     free_vars,
     postorder,
+    seq,
 )
 from tensorsmith.te.compute import Compute, Nest, compute
 from tensorsmith.te.graph import definitions_under
 from tensorsmith.te.lowering import Place, Read
 from tensorsmith.te.origin import caller, placed
-from tensorsmith.te.tensor import Definition, Tensor, check_extent, define, make_tensor
+from tensorsmith.te.tensor import Definition, Tensor, check_extent, define, is_zero, make_tensor
 
 if TYPE_CHECKING:
     from tensorsmith.te.lowering import Lowering
@@ -104,8 +105,10 @@ class Scan(Definition):
         """A loop over the steps around a block with an opaque iterator.
 
         The block holds the blocks of a step, or is that of the step where each element has a
-        recurrence of its own.
+        recurrence of its own. Where there is nothing to compute, no statement.
         """
+        if is_zero(self.steps) or any(is_zero(e) for o in self.outputs for e in o.shape):
+            return seq()
         nest = Nest(lowering)
         now = nest.add(self.time, self.steps, IterKind.OPAQUE)
         for k, output in enumerate(self.outputs):

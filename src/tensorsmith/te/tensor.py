@@ -99,7 +99,7 @@ def tensors_read(exprs: Iterable[Expr]) -> tuple[Tensor, ...]:
 
 
 def check_shape(shape: Shape | ExprLike) -> tuple[Expr, ...]:
-    """`shape` as expressions. Raises ShapeError where an extent is known and not positive."""
+    """`shape` as expressions. Raises ShapeError where an extent is known and negative."""
     if not isinstance(shape, Iterable):
         raise ShapeError(
             f"a shape is a tuple of extents, not {shape!r}",
@@ -112,17 +112,19 @@ def check_shape(shape: Shape | ExprLike) -> tuple[Expr, ...]:
 
 
 def check_extent(extent: Expr, what: str) -> None:
-    """Raise ShapeError if `extent` is not of type index, or a constant below 1."""
+    """Raise ShapeError if `extent` is not of type index, or a constant below 0."""
     if extent.dtype is not index:
         raise ShapeError(
             f"the extent {extent!r} of {what} is {extent.dtype}, and must be an integer of type"
             " index"
         )
-    if isinstance(extent, Const) and int(extent.value) < 1:
-        raise ShapeError(
-            f"the extent {extent!r} of {what} is not positive",
-            try_="an extent of at least 1, or a symbolic dimension that may be 0",
-        )
+    if isinstance(extent, Const) and int(extent.value) < 0:
+        raise ShapeError(f"the extent {extent!r} of {what} is negative")
+
+
+def is_zero(extent: Expr) -> bool:
+    """Whether `extent` is the constant 0, so that there is nothing along it."""
+    return isinstance(extent, Const) and extent.value == 0
 
 
 def make_tensor(
@@ -145,7 +147,7 @@ def placeholder(shape: Shape, dtype: DType | str = "float32", name: str = "place
     """An input of a program.
 
     shape: one extent a dimension, an integer or an expression over dimensions (`script.dim`).
-    Raises ShapeError for an extent that is not a positive integer, DTypeError for an unknown type.
+    Raises ShapeError for an extent that is negative or no integer, DTypeError for an unknown type.
     """
     span = caller()
     with placed(span):
