@@ -21,13 +21,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import limits
 import numpy as np
 import peers
 from cases import Case, all_cases
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+
+from tensorsmith.codegen import limits
 
 ROOT = Path(__file__).resolve().parent.parent
 PAUSE_SECONDS = 0.25

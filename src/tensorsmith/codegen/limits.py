@@ -11,15 +11,16 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from tensorsmith.runtime.jit import link_ir
 from tensorsmith.target import Target
 
-CHAINS = 16
+CHAINS: Final = 16
 """Independent chains of multiply-adds: more than latency times throughput of any machine seen."""
-ROUNDS = 9
+ROUNDS: Final = 9
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def measure(threads: int, target: Target | None = None) -> Limits:
     return Limits(threads, gflops, rates, copied)
 
 
-_MEMORY = 256 << 20
+_MEMORY: Final = 256 << 20
 
 
 def _time(make: Callable[[int], Callable[[], object]], threads: int) -> float:
