@@ -3,11 +3,23 @@
 from collections.abc import Mapping
 from typing import Final
 
-from tensorsmith.ops import shapes
+from tensorsmith.ops import (
+    bitwise,
+    broadcast,
+    compare,
+    elementwise,
+    shapes,
+)
 from tensorsmith.ops.builder import GraphBuilder
 from tensorsmith.ops.operator import Operator, operators, table
 
-OPERATORS: Final[Mapping[str, Operator]] = table(shapes.OPERATORS)
+OPERATORS: Final[Mapping[str, Operator]] = table(
+    bitwise.OPERATORS,
+    broadcast.OPERATORS,
+    compare.OPERATORS,
+    elementwise.OPERATORS,
+    shapes.OPERATORS,
+)
 """Every operator, by name."""
 
 __all__ = ["OPERATORS", "GraphBuilder", "Operator", "operators", "table"]

@@ -1,0 +1,123 @@
+"""Broadcasting: tensors of several shapes read as one shape, over symbolic dimensions too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Final, TypeAlias
+
+from tensorsmith import te
+from tensorsmith.arith import Analyzer
+from tensorsmith.errors import ShapeError
+from tensorsmith.ir import Const, Expr, ExprLike, Or, Select, as_expr, const
+from tensorsmith.ir.expr import equal
+from tensorsmith.ops.operator import Operator, operators
+from tensorsmith.te import Tensor
+
+Shape: TypeAlias = "Sequence[Expr]"
+
+
+def broadcast_shapes(*shapes: Shape) -> tuple[Expr, ...]:
+    """The shape that all of these broadcast to, aligned at their last dimensions.
+
+    Of two extents that may differ, one is taken to be 1: see `broadcast_conditions`.
+    Raises ShapeError where two extents cannot be equal and neither can be 1.
+    """
+    facts = Analyzer()
+    return reduce(lambda a, b: _common(a, b, facts), map(tuple, shapes), ())
+
+
+def _common(a: tuple[Expr, ...], b: tuple[Expr, ...], facts: Analyzer) -> tuple[Expr, ...]:
+    long, short = (a, b) if len(a) >= len(b) else (b, a)
+    lead = len(long) - len(short)
+    found = [_extent(m, n, facts) for m, n in zip(long[lead:], short, strict=True)]
+    if any(e is None for e in found):
+        raise ShapeError(
+            f"the shapes {_text(a)} and {_text(b)} do not broadcast",
+            because="extents that are aligned at the end must be equal, or one of them 1",
+        )
+    return (*long[:lead], *(e for e in found if e is not None))
+
+
+def _extent(m: Expr, n: Expr, facts: Analyzer) -> Expr | None:
+    """The extent that `m` and `n` broadcast to; None if they cannot."""
+    if m is n or _is_one(n):
+        return m
+    if _is_one(m):
+        return n
+    if isinstance(m, Const) and isinstance(n, Const):
+        return None
+    m, n = facts.simplify(m), facts.simplify(n)
+    if m is n or _is_one(n) or facts.prove(equal(m, n)) is True:
+        return m
+    if _is_one(m):
+        return n
+    may_be = [facts.prove(c) is not False for c in (equal(m, 1), equal(n, 1), equal(m, n))]
+    if not any(may_be):
+        return None
+    if not may_be[0]:
+        return m
+    return Select(equal(n, 1), m, n) if may_be[1] else n
+
+
+def _is_one(extent: Expr) -> bool:
+    return isinstance(extent, Const) and extent.value == 1
+
+
+def _text(shape: Shape) -> str:
+    return f"({', '.join(map(repr, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def broadcast_conditions(*shapes: Shape) -> tuple[Expr, ...]:
+    """What must hold of the dimensions for the shapes to broadcast, beyond what is known.
+
+    Each extent equals that of the result or is 1.
+    """
+    facts = Analyzer()
+    result = broadcast_shapes(*shapes)
+    found: dict[Expr, None] = {}
+    for shape in shapes:
+        for extent, whole in zip(reversed(shape), reversed(result), strict=False):
+            condition = Or(equal(extent, 1), equal(extent, whole))
+            if extent is not whole and facts.prove(condition) is not True:
+                found[condition] = None
+    return tuple(found)
+
+
+def broadcast_index(shape: Shape, to: Shape, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The element of a tensor of `shape` that stands at `indices` of the shape it broadcasts to."""
+    lead = len(to) - len(shape)
+    return tuple(
+        _position(extent, whole, i)
+        for extent, whole, i in zip(shape, to[lead:], indices[lead:], strict=True)
+    )
+
+
+def _position(extent: Expr, whole: Expr, i: Expr) -> Expr:
+    if extent is whole:
+        return i
+    if isinstance(extent, Const):
+        return const(0) if extent.value == 1 else i
+    facts = Analyzer()
+    if facts.prove(equal(extent, whole)) is True or facts.prove(equal(extent, 1)) is False:
+        return i
+    return Select(equal(extent, 1), const(0), i)
+
+
+def elementwise(name: str, function: Callable[..., ExprLike], *operands: Tensor) -> Tensor:
+    """``function`` of one element of each operand, for each element of their common shape."""
+    shape = broadcast_shapes(*(o.shape for o in operands))
+
+    def element(*i: Expr) -> ExprLike:
+        return function(*(o[broadcast_index(o.shape, shape, i)] for o in operands))
+
+    return te.compute(shape, element, name)
+
+
+def expand(x: Tensor, *, shape: tuple[ExprLike, ...]) -> Tensor:
+    """`x` repeated to the shape that its own and `shape` broadcast to."""
+    whole = broadcast_shapes(x.shape, tuple(as_expr(e) for e in shape))
+    return te.compute(whole, lambda *i: x[broadcast_index(x.shape, whole, i)], "expand")
+
+
+OPERATORS: Final[tuple[Operator, ...]] = operators(expand)
