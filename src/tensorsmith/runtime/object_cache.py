@@ -67,6 +67,24 @@ class Entry:
     code: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An entry as a listing shows it. used: seconds since 1970 when it was last read."""
+
+    path: Path
+    bytes: int
+    used: float
+
+    def read(self) -> Entry | None:
+        """The entry; None if it is damaged or of another format."""
+        try:
+            entry = _read(self.path.read_bytes())
+        except (OSError, *_DAMAGED):
+            return None
+        digest = hashlib.sha256(entry.code).hexdigest()
+        return entry if entry.manifest.get("code_sha256", digest) == digest else None
+
+
 class ObjectCache:
     """The entries in a folder, with at most `limit_bytes` together (a little more for a while)."""
 
@@ -112,6 +130,29 @@ class ObjectCache:
             return
         with self._lock, contextlib.suppress(OSError):
             self._make_room(len(data))
+
+    def entries(self) -> list[Listed]:
+        """What is kept, the most recently used first. Raises OSError if the folder cannot be read;
+        one that is missing holds nothing."""
+        if not self.folder.exists():
+            return []
+        found = sorted(self._files(), reverse=True)
+        return [Listed(path, size, used) for used, size, path in found]
+
+    def clear(self, keep_bytes: int = 0) -> int:
+        """Remove the entries that were not used for longest until `keep_bytes` are left.
+
+        Returns how many were removed.
+        """
+        total, removed = 0, 0
+        for entry in self.entries():
+            total += entry.bytes
+            if total > keep_bytes:
+                with contextlib.suppress(OSError):  # another process may have removed it
+                    entry.path.unlink()
+                    removed += 1
+        self._known_bytes = None
+        return removed
 
     def _make_room(self, added: int) -> None:
         """Remove the entries that were not read for longest, if there is too much."""

@@ -1,0 +1,63 @@
+"""What the command prints: tables, progress and JSON. Nothing but JSON goes to standard output
+when JSON is asked for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+NUMBERS = ("share", "ms", "us", "calls", "GFLOP/s", "GB/s", "of limit", "ratio", "bytes", "count")
+
+
+def out() -> Console:
+    """The console of results."""
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def notes() -> Console:
+    """The console of progress and errors, which keeps standard output clean."""
+    return Console(stderr=True, highlight=False)
+
+
+def print_json(data: Any) -> None:
+    """Print `data` as JSON."""
+    sys.stdout.write(json.dumps(data, indent=1, default=str) + "\n")
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:
+    """Print rows under columns; columns of numbers are aligned to the right."""
+    made = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    for column in columns:
+        made.add_column(column, justify="right" if column.endswith(NUMBERS) else "left")
+    for row in rows:
+        made.add_row(*(str(cell) for cell in row))
+    out().print(made)
+
+
+@contextmanager
+def working(text: str, *, quiet: bool = False) -> Iterator[Progress | None]:
+    """Show that long work goes on, on a terminal."""
+    console = notes()
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        progress.add_task(text)
+        yield progress
+
+
+def size_text(count: float) -> str:
+    """Bytes as people read them."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError
