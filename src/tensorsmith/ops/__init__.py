@@ -8,7 +8,12 @@ from tensorsmith.ops import (
     broadcast,
     compare,
     elementwise,
+    gather,
+    movement,
+    padding,
+    reduce,
     shapes,
+    slicing,
 )
 from tensorsmith.ops.builder import GraphBuilder
 from tensorsmith.ops.operator import Operator, operators, table
@@ -18,7 +23,12 @@ OPERATORS: Final[Mapping[str, Operator]] = table(
     broadcast.OPERATORS,
     compare.OPERATORS,
     elementwise.OPERATORS,
+    gather.OPERATORS,
+    movement.OPERATORS,
+    padding.OPERATORS,
+    reduce.OPERATORS,
     shapes.OPERATORS,
+    slicing.OPERATORS,
 )
 """Every operator, by name."""
 
