@@ -16,6 +16,7 @@ import platform
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -72,9 +73,16 @@ def _verdict(case: Case, inputs: list[np.ndarray], got: np.ndarray) -> str:
 
 
 class Contest:
-    """The peers on one thread count, each waiting in its process."""
+    """The peers on one thread count, each waiting in its process.
 
-    def __init__(self, names: list[str], threads: int) -> None:
+    serve: what a process does: takes the peer's name, the threads, and a connection by which it is
+        asked to 'prepare' a case by name (the answer is 'ok', None, or what is wrong) and to 'time'
+        so many calls (the answer is seconds a call).
+    """
+
+    def __init__(
+        self, names: list[str], threads: int, serve: Callable[[str, int, Connection], None]
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self.threads = threads
         self.pipes: dict[str, Connection] = {}
@@ -91,15 +99,17 @@ class Contest:
         self.pipes[name].send((what, argument))
         return self.pipes[name].recv()
 
-    def run(self, case: Case, *, rounds: int, seconds: float) -> dict[str, Any]:
-        """Times of all peers on `case`, taken in turns."""
-        verdicts = {name: self.ask(name, "prepare", case.name) for name in self.pipes}
+    def run(self, case: str, *, rounds: int, seconds: float) -> dict[str, Any]:
+        """Times of all peers on a case, taken in turns."""
+        verdicts = {name: self.ask(name, "prepare", case) for name in self.pipes}
         able = [name for name, verdict in verdicts.items() if verdict == "ok"]
         once = {name: self.ask(name, "time", 1) for name in able}
         counts = {n: max(1, min(1000, int(MOST_BATCH_SECONDS / t))) for n, t in once.items()}
         times: dict[str, list[float]] = {name: [] for name in able}
         begin = time.perf_counter()
-        while len(times[able[0]]) < rounds or time.perf_counter() - begin < seconds * len(able):
+        while able and (
+            len(times[able[0]]) < rounds or time.perf_counter() - begin < seconds * len(able)
+        ):
             for name in able:
                 time.sleep(PAUSE_SECONDS if self.threads > 1 else 0.0)
                 times[name].append(self.ask(name, "time", counts[name]))
@@ -224,9 +234,9 @@ def main() -> None:
     for threads in options.threads:
         limit = limits.measure(threads)
         bounds[threads] = asdict(limit)
-        contest = Contest(names, threads)
+        contest = Contest(names, threads, serve)
         for case in track(chosen, f"{threads} threads", console=Console(stderr=True)):
-            found = contest.run(case, rounds=options.rounds, seconds=options.seconds)
+            found = contest.run(case.name, rounds=options.rounds, seconds=options.seconds)
             share = share_of_limit(case, found["tensorsmith"], limit)
             results.append({"case": case.name, "threads": threads, "peers": found, "share": share})
         contest.close()
