@@ -33,6 +33,7 @@ from tensorsmith.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    View,
     While,
 )
 
@@ -129,6 +130,8 @@ class _Walk:
                 self._define(stmt.var, stmt.value)
             case Alloc():
                 self.allocated.add(stmt.buffer)
+            case View():
+                self._view(stmt, place)
             case Assert():
                 self._loads((stmt.condition,), stmt, place)
             case Invoke():
@@ -143,6 +146,16 @@ class _Walk:
             case Block():
                 return self._block(stmt, place)
         return ()
+
+    def _view(self, stmt: View, place: _Place) -> None:
+        """What is done with a view may be done with all of its source."""
+        self.allocated.add(stmt.buffer)
+        self._loads((stmt.offset,), stmt, place)
+        if isinstance(stmt.source, Buffer):
+            self._add(stmt.source.region(), False, stmt, place)
+            self._add(stmt.source.region(), True, stmt, place)
+        else:
+            self._loads((stmt.source,), stmt, place)
 
     def _if(self, stmt: If, place: _Place) -> list[tuple[Stmt, _Place]]:
         self._loads((stmt.condition,), stmt, place)

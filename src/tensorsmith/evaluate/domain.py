@@ -30,10 +30,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from tensorsmith.errors import EvaluationError
 from tensorsmith.ir.buffer import Buffer, Region
 from tensorsmith.ir.expr import Expr, Load, Var
 from tensorsmith.ir.module import TensorProgram
-from tensorsmith.ir.stmt import Alloc, Assert, Block, For, Invoke, Iter, Store, While
+from tensorsmith.ir.stmt import Alloc, Assert, Block, For, Invoke, Iter, Store, View, While
 
 V = TypeVar("V")
 M = TypeVar("M")
@@ -81,6 +82,13 @@ class Domain(ABC, Generic[V, M]):
     @abstractmethod
     def allocate(self, stmt: Alloc, shape: Sequence[V]) -> M:
         """A new local buffer."""
+
+    def view_bytes(self, stmt: View, source: V | M, offset: V, shape: Sequence[V]) -> M:
+        """A buffer in the memory of another one, or at an address. By default, an analysis knows
+        nothing of what that memory holds, and refuses."""
+        raise EvaluationError(
+            f"{self.program} has the view {stmt.buffer.name!r}, which this analysis does not follow"
+        )
 
     @abstractmethod
     def view(self, region: Region, memory: M, ranges: Sequence[tuple[V, V]]) -> M:

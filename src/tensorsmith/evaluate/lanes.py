@@ -24,7 +24,7 @@ from tensorsmith.evaluate.domain import Body
 from tensorsmith.evaluate.rounding import Value
 from tensorsmith.ir.buffer import Buffer
 from tensorsmith.ir.expr import Const, Expr, Load, Var, free_vars, postorder
-from tensorsmith.ir.stmt import Alloc, Bind, Block, For, Invoke, Stmt, While
+from tensorsmith.ir.stmt import Alloc, Bind, Block, For, Invoke, Stmt, View, While
 from tensorsmith.verify.context import statements_under
 
 Subscripts: TypeAlias = tuple[Expr, ...]
@@ -46,6 +46,8 @@ class LaneFinder:
 
     def __init__(self) -> None:
         self._plans: dict[For, _Plan | None] = {}
+        self.views: set[Buffer] = set()
+        """Buffers that may share memory with others."""
 
     def are_independent(
         self, loop: For, start: int, extent: int, axis: int, body: Body[Value]
@@ -56,7 +58,7 @@ class LaneFinder:
         stands.
         """
         if loop not in self._plans:
-            self._plans[loop] = _plan(loop)
+            self._plans[loop] = _plan(loop, self.views)
         plan = self._plans[loop]
         if plan is None:
             return False
@@ -67,7 +69,7 @@ class LaneFinder:
         )
 
 
-def _plan(loop: For) -> _Plan | None:
+def _plan(loop: For, views: set[Buffer]) -> _Plan | None:
     """What to check of `loop`; None if its iterations cannot run side by side anyway."""
     inside = tuple(statements_under(loop.body))
     if not all(_can_run_as_lanes(stmt) for stmt in inside):
@@ -75,6 +77,8 @@ def _plan(loop: For) -> _Plan | None:
     if not _sizes_are_uniform(loop, inside):
         return None
     accesses = collect_accesses(loop.body)
+    if any(a.is_write and a.region.buffer in views for a in accesses):
+        return None
     buffers = []
     for buffer in {a.region.buffer: None for a in accesses if a.is_write}:
         common = _common_subscripts(buffer, accesses)
@@ -89,7 +93,7 @@ def _plan(loop: For) -> _Plan | None:
 
 def _can_run_as_lanes(stmt: Stmt) -> bool:
     """Whether the statement itself can be run for many iterations at once."""
-    if isinstance(stmt, (While, Invoke)):
+    if isinstance(stmt, (While, Invoke, View)):
         return False
     return not isinstance(stmt, Block) or (stmt.reads is None and stmt.writes is None)
 

@@ -25,6 +25,7 @@ from tensorsmith.errors import (
     UninitializedError,
 )
 from tensorsmith.evaluate.arguments import bind_arguments
+from tensorsmith.evaluate.byte_views import HeldMemory, view_of_bytes
 from tensorsmith.evaluate.domain import Body, Domain
 from tensorsmith.evaluate.lanes import LaneFinder
 from tensorsmith.evaluate.memory import Array, Memory
@@ -34,7 +35,7 @@ from tensorsmith.ir.buffer import Buffer, Region
 from tensorsmith.ir.dtype import DType, Kind
 from tensorsmith.ir.expr import Expr, Load, Var
 from tensorsmith.ir.module import TensorProgram
-from tensorsmith.ir.stmt import Alloc, Assert, Block, For, Invoke, Iter, Store, While
+from tensorsmith.ir.stmt import Alloc, Assert, Block, For, Invoke, Iter, Store, View, While
 
 _INDEX: Final = int(Kind.INDEX)
 _BITS: Final = int(Kind.BITS)
@@ -61,6 +62,7 @@ class NumPyDomain(Domain[Value, Memory]):
         self.mask: Array | None = None
         self._branches: list[tuple[Array | None, Array]] = []
         self._finder = LaneFinder() if vectorize else None
+        self.held = HeldMemory()
 
     def memory_dtype(self, dtype: DType) -> np.dtype[Any]:
         """The NumPy dtype of the elements of buffers of `dtype`."""
@@ -80,7 +82,7 @@ class NumPyDomain(Domain[Value, Memory]):
         return bind_arguments(program, args, self)
 
     def call_external(self, stmt: Invoke, args: Sequence[Value | Memory]) -> None:
-        function = self.externs.get(stmt.callee)
+        function = self.externs.get(stmt.callee) or self._runtime(stmt.callee)
         if function is None:
             raise EvaluationError(
                 f"{self.program} calls {stmt.callee!r}, which is neither in the module nor given",
@@ -92,6 +94,15 @@ class NumPyDomain(Domain[Value, Memory]):
             if isinstance(a, Memory) and a.defined is not None:
                 a.defined[...] = True
 
+    def _runtime(self, name: str) -> Callable[..., object] | None:
+        """What the runtime has by itself under this name."""
+        known: dict[str, Callable[..., object]] = {
+            "ts_hold": self.held.hold,
+            "ts_append": self.held.append,
+            "ts_drop": self.held.drop,
+        }
+        return known.get(name)
+
     # --- Buffers ---
 
     def allocate(self, stmt: Alloc, shape: Sequence[Value]) -> Memory:
@@ -102,6 +113,15 @@ class NumPyDomain(Domain[Value, Memory]):
         whole = lanes + sizes
         data = np.zeros(whole, self.memory_dtype(stmt.buffer.dtype))
         return Memory(data, np.zeros(whole, np.bool_), np.ix_(*map(np.arange, lanes)))
+
+    def view_bytes(
+        self, stmt: View, source: Value | Memory, offset: Value, shape: Sequence[Value]
+    ) -> Memory:
+        if self._finder is not None:
+            self._finder.views.add(stmt.buffer)
+            if isinstance(stmt.source, Buffer):
+                self._finder.views.add(stmt.source)
+        return view_of_bytes(stmt, source, int(offset), tuple(map(int, shape)), self)
 
     def view(self, region: Region, memory: Memory, ranges: Sequence[tuple[Value, Value]]) -> Memory:
         for axis, ((start, extent), size) in enumerate(zip(ranges, memory.shape, strict=True)):

@@ -28,6 +28,7 @@ from tensorsmith.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    View,
     While,
 )
 
@@ -72,6 +73,7 @@ class Walker(Generic[V, M]):
             Store: self._store,
             Bind: self._bind,
             Alloc: self._alloc,
+            View: self._view,
             Assert: self._assert,
             Invoke: self._invoke,
             If: self._if,
@@ -163,6 +165,16 @@ class Walker(Generic[V, M]):
     def _alloc(self, stmt: Alloc) -> None:
         shape = [self.evaluate(extent) for extent in stmt.buffer.shape]
         self.memories[stmt.buffer] = self.domain.allocate(stmt, shape)
+
+    def _view(self, stmt: View) -> None:
+        shape = [self.evaluate(extent) for extent in stmt.buffer.shape]
+        offset = self.evaluate(stmt.offset)
+        source: V | M
+        if isinstance(stmt.source, Buffer):
+            source = self._memory(stmt.source)
+        else:
+            source = self.evaluate(stmt.source)
+        self.memories[stmt.buffer] = self.domain.view_bytes(stmt, source, offset, shape)
 
     def _assert(self, stmt: Assert) -> None:
         self.domain.check(stmt, self.evaluate(stmt.condition))

@@ -87,6 +87,7 @@ from tensorsmith.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    View,
     While,
     seq,
 )
@@ -171,6 +172,7 @@ __all__ = [
     "Unary",
     "Value",
     "Var",
+    "View",
     "While",
     "as_expr",
     "as_exprs",

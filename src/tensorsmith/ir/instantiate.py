@@ -20,6 +20,7 @@ from tensorsmith.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    View,
     While,
 )
 
@@ -102,6 +103,11 @@ class _Copy:
     def alloc(self, s: Alloc) -> Stmt:
         return replace(s, buffer=self.new_buffer(s.buffer))
 
+    def view(self, s: View) -> Stmt:
+        source = self.expr(s.source) if isinstance(s.source, Expr) else self.buffer(s.source)
+        offset = self.expr(s.offset)
+        return replace(s, buffer=self.new_buffer(s.buffer), source=source, offset=offset)
+
     def check(self, s: Assert) -> Stmt:
         return replace(s, condition=self.expr(s.condition))
 
@@ -144,6 +150,7 @@ _COPIES: Final[dict[type[Stmt], Callable[[_Copy, Any], Stmt]]] = {
     Store: _Copy.store,
     Bind: _Copy.bind,
     Alloc: _Copy.alloc,
+    View: _Copy.view,
     Assert: _Copy.check,
     Invoke: _Copy.invoke,
     If: _Copy.if_,

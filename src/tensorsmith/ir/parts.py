@@ -23,6 +23,7 @@ from tensorsmith.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    View,
     While,
 )
 
@@ -33,6 +34,7 @@ FIELDS: Final[Mapping[type, tuple[str, ...]]] = {
     Store: ("buffer", "indices", "value"),
     Bind: ("value", "=var"),
     Alloc: ("=buffer",),
+    View: ("source", "offset", "=buffer"),
     Assert: ("condition", "message"),
     Invoke: ("callee", "args"),
     If: ("condition", "then", "orelse"),

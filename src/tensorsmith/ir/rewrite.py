@@ -19,6 +19,7 @@ from tensorsmith.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    View,
     While,
 )
 
@@ -90,6 +91,11 @@ def expressions(s: Stmt) -> Iterator[Expr]:
                 yield from _region_exprs(a) if isinstance(a, Region) else (a,)
         case Alloc():
             yield from buffer_exprs(s.buffer)
+        case View():
+            if isinstance(s.source, Expr):
+                yield s.source
+            yield s.offset
+            yield from buffer_exprs(s.buffer)
         case Block():
             yield s.predicate
             for it in s.iters:
@@ -114,7 +120,8 @@ def _region_exprs(r: Region) -> Iterator[Expr]:
 def map_exprs(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
     """`s` with every expression in it, at any depth, replaced by ``change(it)``.
 
-    Variables that statements define, and the shapes of allocated buffers, stay as they are.
+    Variables that statements define, and the shapes of the buffers that they define, stay as they
+    are.
     """
     inner = with_children(s, tuple(map_exprs(c, change) for c in children(s)))
     if all(change(e) is e for e in expressions(inner)):
@@ -136,6 +143,9 @@ def _map_own(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
         case Invoke():
             args = tuple(_map_arg(a, change) for a in s.args)
             return replace(s, args=args)
+        case View():
+            source = change(s.source) if isinstance(s.source, Expr) else s.source
+            return replace(s, source=source, offset=change(s.offset))
         case Block():
             return replace(
                 s,
@@ -189,6 +199,9 @@ def replace_buffers(s: Stmt, buffers: Mapping[Buffer, Buffer]) -> Stmt:
             case Store() | Alloc():
                 new = buffers.get(x.buffer)
                 return None if new is None else replace(x, buffer=new)
+            case View():
+                source = x.source if isinstance(x.source, Expr) else buffers.get(x.source, x.source)
+                return replace(x, buffer=buffers.get(x.buffer, x.buffer), source=source)
             case Invoke():
                 args = tuple(_rebase(a, buffers) for a in x.args)
                 return replace(x, args=args)

@@ -7,8 +7,8 @@ A *block* is the unit that schedules move. It says what is computed for each poi
 and nothing outside it matters to that: loops around it may change as long as the bindings still
 take every point of the iterators' domain exactly once. Source: Feng et al., TensorIR, ASPLOS 2023.
 
-Scopes. `Bind` and `Alloc` hold from where they stand to the end of the sequence they stand in.
-Every variable and buffer is defined once in a program.
+Scopes. `Bind`, `Alloc` and `View` hold from where they stand to the end of the sequence they stand
+in. Every variable and buffer is defined once in a program.
 """
 
 from __future__ import annotations
@@ -101,6 +101,22 @@ class Alloc(Stmt):
     """Make a local buffer with undefined content."""
 
     buffer: Buffer
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class View(Stmt):
+    """Let `buffer` be the memory of `source` from byte `offset` on, with the content that it has.
+
+    source: a dense buffer of bytes (uint8, rank 1), such as an arena that buffers share at
+        different times; or an address as an int64, of memory that outlives the program's scopes.
+    The bytes lie inside of `source` and are aligned for the buffer. Views of bytes that overlap are
+    one memory: what is written through one is there for the others. A view is never a parameter's
+    memory but that of `source`.
+    """
+
+    buffer: Buffer
+    source: Buffer | Expr
+    offset: Expr = ZERO
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

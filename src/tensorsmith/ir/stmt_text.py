@@ -28,6 +28,7 @@ from tensorsmith.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    View,
     While,
 )
 from tensorsmith.ir.term_text import (
@@ -167,6 +168,17 @@ class StmtPrinter:
         arguments = buffer_text(self.names, stmt.buffer, texts.of)
         self.emit(f"{self.names.of(stmt.buffer)} = T.alloc({arguments})")
 
+    def _view(self, stmt: View) -> None:
+        address = (stmt.source,) if isinstance(stmt.source, Expr) else ()
+        texts = self.texts(*address, stmt.offset, *buffer_exprs(stmt.buffer))
+        if isinstance(stmt.source, Expr):
+            source = texts.of(stmt.source)
+        else:
+            source = self.names.of(stmt.source)
+        arguments = buffer_text(self.names, stmt.buffer, texts.of)
+        name = self.names.of(stmt.buffer)
+        self.emit(f"{name} = T.view({source}, {texts.of(stmt.offset)}, {arguments})")
+
     def _assertion(self, stmt: Assert) -> None:
         self.line("assert ", stmt.condition, f", {string_text(stmt.message)}")
 
@@ -284,6 +296,7 @@ class StmtPrinter:
         Store: _store,
         Bind: _bind,
         Alloc: _alloc,
+        View: _view,
         Assert: _assertion,
         Invoke: _invoke,
         If: _conditional,

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from tensorsmith.ir import Block, For, TensorProgram
 from tensorsmith.schedule import dependence
 from tensorsmith.schedule.errors import ScheduleError
-from tensorsmith.schedule.primitive import Scheduled, primitive
+from tensorsmith.schedule.primitive import Scheduled, primitive, refuse_views
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 from tensorsmith.schedule.tree import Site, blocks_in, find_block, find_loop, sites
 
@@ -35,6 +35,7 @@ class Navigation(Scheduled):
         if name not in self.module.programs:
             known = ", ".join(map(repr, self.module.programs)) or "none"
             raise ScheduleError(f"the module has no function {name!r}", try_=f"one of {known}")
+        refuse_views(self.module.programs[name])
         self._current = name
 
     @primitive

@@ -11,7 +11,8 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
 
-from tensorsmith.ir import IRModule, TensorProgram, Var
+from tensorsmith.ir import IRModule, TensorProgram, Var, View
+from tensorsmith.ir.rewrite import statements
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 from tensorsmith.schedule.trace import Instruction, Namer, Trace, Value
@@ -22,6 +23,19 @@ R = TypeVar("R")
 
 PRIMITIVES: Final[dict[str, Callable[..., Any]]] = {}
 """Every primitive by name, in the order of the source: what the reference page is made from."""
+
+
+def refuse_views(program: TensorProgram) -> None:
+    """Raise ScheduleError if buffers of the program may lie in the same memory: primitives take
+    each for memory of its own."""
+    for s in statements(program.body):
+        if isinstance(s, View):
+            raise ScheduleError(
+                f"{program.name!r} cannot be scheduled",
+                where=s.span,
+                because=f"{s.buffer.name!r} is a view of memory that others may share",
+                try_="an allocation for each buffer",
+            )
 
 
 class Scheduled:
@@ -37,6 +51,8 @@ class Scheduled:
         self._namer = Namer()
         self._depth = 0
         self._current = next(iter(programs), "")
+        if programs:
+            refuse_views(programs[self._current])
 
     @property
     def program(self) -> TensorProgram:

@@ -44,7 +44,7 @@ from tensorsmith.script.terms.calls import alias, call, static
 from tensorsmith.script.terms.loops import grid, parallel, serial, thread, unrolled, vectorized
 from tensorsmith.script.terms.memory import BufferType as Buffer
 from tensorsmith.script.terms.memory import ScalarType as Scalar
-from tensorsmith.script.terms.memory import alloc, dim, dims
+from tensorsmith.script.terms.memory import alloc, dim, dims, view
 from tensorsmith.script.terms.scalars import (
     cast,
     const,
@@ -111,6 +111,7 @@ __all__ = [
     "truncmod",
     "unrolled",
     "vectorized",
+    "view",
     "where",
     "writes",
 ]

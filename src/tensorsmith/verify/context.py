@@ -14,7 +14,7 @@ from tensorsmith.ir.buffer import Buffer, Region
 from tensorsmith.ir.dtype import Kind
 from tensorsmith.ir.expr import Const, Expr, Load, Var, const, postorder, substitute
 from tensorsmith.ir.module import IRModule, TensorProgram
-from tensorsmith.ir.stmt import ZERO, Block, For, If, Invoke, Seq, Stmt, Store, While
+from tensorsmith.ir.stmt import ZERO, Block, For, If, Invoke, Seq, Stmt, Store, View, While
 from tensorsmith.verify.errors import VerifyError
 
 Symbol: TypeAlias = Var | Buffer
@@ -35,6 +35,7 @@ class Role(enum.Enum):
     ITERATOR = "iterator"
     BINDING = "binding"
     ALLOCATION = "allocation"
+    VIEW = "view"
 
 
 ISOLATED: Final = frozenset({Role.LOOP, Role.BINDING})
@@ -218,10 +219,15 @@ def is_index(e: Expr) -> bool:
 
 
 def written_buffers(root: Stmt) -> frozenset[Buffer]:
-    """The buffers that some statement under `root` may write."""
+    """The buffers that some statement under `root` may write, itself or through a view: what is
+    viewed counts as written, as do the views."""
     written: set[Buffer] = set()
     for stmt in statements_under(root):
-        if isinstance(stmt, Store):
+        if isinstance(stmt, View):
+            written.add(stmt.buffer)
+            if isinstance(stmt.source, Buffer):
+                written.add(stmt.source)
+        elif isinstance(stmt, Store):
             written.add(stmt.buffer)
         elif isinstance(stmt, Invoke):
             written.update(a.buffer for a in stmt.args if isinstance(a, Region))

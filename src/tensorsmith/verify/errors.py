@@ -99,6 +99,15 @@ class ExtentError(VerifyError, ShapeError):
     """
 
 
+class ViewError(VerifyError):
+    """A view is of something that is no memory of bytes, or does not fit it.
+
+    The source is a buffer of rank 1 and type uint8 without strides or layout, or an address as an
+    int64. The offset is an index of bytes, and a multiple of the element's size. Where the size of
+    the source or the offset is not known before, both are checked when the program is interpreted.
+    """
+
+
 class MemoryScopeError(VerifyError):
     """The scope of a buffer is not a name, such as 'global', 'shared' or 'shared.dyn'."""
 

@@ -35,6 +35,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("bind-type", "a bound value has its variable's element type", errors.BindTypeError),
     Rule("rank", "a store has one subscript a dimension", errors.RankError),
     Rule("extent", "every dimension is provably positive, or at least 0", errors.ExtentError),
+    Rule("view", "a view lies inside of bytes, aligned, or at an address", errors.ViewError),
     Rule("memory-scope", "the scope of a buffer is a dotted name", errors.MemoryScopeError),
     Rule(
         "loop-extent", "no loop has a negative extent, or is written with 0", errors.LoopExtentError

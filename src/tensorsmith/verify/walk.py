@@ -20,6 +20,7 @@ from tensorsmith.ir.stmt import (
     Seq,
     Stmt,
     Store,
+    View,
     While,
 )
 from tensorsmith.verify.blocks import check_bindings, check_regions
@@ -37,6 +38,7 @@ from tensorsmith.verify.types import (
     check_index_var,
     check_store,
 )
+from tensorsmith.verify.views import check_view
 
 
 def check_program(program: TensorProgram, module: IRModule) -> list[VerifyError]:
@@ -115,6 +117,18 @@ def _bind(context: Context, stmt: Bind) -> None:
 def _alloc(context: Context, stmt: Alloc) -> None:
     define(context, stmt.buffer, Role.ALLOCATION)
     _buffer(context, stmt.buffer)
+
+
+def _view(context: Context, stmt: View) -> None:
+    if isinstance(stmt.source, Buffer):
+        check_symbol(context, stmt.source)
+    else:
+        _evaluate(context, (stmt.source,))
+    _evaluate(context, (stmt.offset,))
+    define(context, stmt.buffer, Role.VIEW)
+    _buffer(context, stmt.buffer)
+    check_view(context, stmt)
+    context.written.add(stmt.buffer)
 
 
 def _assert(context: Context, stmt: Assert) -> None:
@@ -244,6 +258,7 @@ _VISITORS: Final[dict[type[Stmt], Callable[..., None]]] = {
     Store: _store,
     Bind: _bind,
     Alloc: _alloc,
+    View: _view,
     Assert: _assert,
     Invoke: _invoke,
     If: _if,

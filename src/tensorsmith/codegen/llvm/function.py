@@ -40,6 +40,7 @@ from tensorsmith.ir import (
     Stmt,
     Store,
     Var,
+    View,
     While,
     as_expr,
     equal,
@@ -149,6 +150,8 @@ class Function:
                 self.while_loop(s)
             case Invoke():
                 calls.invoke(self, s)
+            case View():
+                self.memory.view(s)
             case Alloc():
                 pass  # alone: nothing follows that could use it
             case _:

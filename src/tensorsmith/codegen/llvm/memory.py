@@ -13,7 +13,19 @@ from tensorsmith.codegen.llvm.expressions import Lanes
 from tensorsmith.codegen.llvm.types import memory_type, suffix, vector
 from tensorsmith.codegen.strides import dense_strides
 from tensorsmith.errors import CodegenError, Span
-from tensorsmith.ir import Buffer, Const, Expr, Load, Store, as_expr, free_vars
+from tensorsmith.ir import (
+    And,
+    Buffer,
+    Const,
+    Expr,
+    Le,
+    Load,
+    Store,
+    View,
+    as_expr,
+    equal,
+    free_vars,
+)
 
 if TYPE_CHECKING:
     from tensorsmith.codegen.llvm.function import Function
@@ -346,6 +358,42 @@ class Memory:
         self.function.fail_unless(got, self.function.module.message(message, span))
         self.function.heap.append(pointer)
         self.place(buffer, Place(pointer, self.text.depth, ALIGN))
+
+    def view(self, s: View) -> None:
+        """Let a buffer lie in the memory of another one, or at an address."""
+        function, buffer = self.function, s.buffer
+        offset = function.expressions.value(function.facts.simplify(s.offset)).text
+        if isinstance(s.source, Buffer):
+            function.module.viewed[buffer] = function.module.viewed.get(s.source, s.source)
+            self.check_view(s, s.source)
+            base = function.place(s.source)
+            pointer, align = base.pointer, base.align
+        else:
+            function.module.viewed[buffer] = None
+            address = function.expressions.value(s.source).text
+            pointer, align = self.text.value(f"inttoptr i64 {address} to ptr"), ALIGN
+        known = function.facts.congruence(s.offset)
+        align = math.gcd(align, known.modulus, known.residue) or 1
+        if offset != "0":
+            pointer = self.text.value(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+        self.place(buffer, Place(pointer, self.text.depth, max(align, buffer.align)))
+
+    def check_view(self, s: View, source: Buffer) -> None:
+        """In a debug build: fail where a view leaves its source, or is not aligned."""
+        function, buffer = self.function, s.buffer
+        if not function.module.check_bounds:
+            return
+        end = s.offset + self.elements(buffer) * buffer.dtype.bytes
+        inside = And(Le(as_expr(0), s.offset), Le(end, source.shape[0]))
+        step = max(buffer.align, buffer.dtype.bytes)
+        for condition, what in (
+            (inside, f"leaves {source.name!r}"),
+            (equal(s.offset % step, 0), f"is not aligned to {step} bytes"),
+        ):
+            if function.facts.prove(condition) is not True:
+                value = function.expressions.value(condition).text
+                message = f"the view {buffer.name!r} {what}"
+                function.fail_unless(value, function.module.message(message, s.span))
 
     def place(self, buffer: Buffer, start: Place) -> None:
         """Let `buffer` lie in the memory at `start`."""

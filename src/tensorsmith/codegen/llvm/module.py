@@ -66,6 +66,8 @@ class ModuleText:
     """Functions of our own library that are used, by symbol."""
     scopes: dict[Buffer, int] = field(default_factory=dict)
     """The number of each buffer of the program that is being printed."""
+    viewed: dict[Buffer, Buffer | None] = field(default_factory=dict)
+    """What each view is a view of, at last; None for memory at an address."""
     alias_nodes: list[str] = field(default_factory=lambda: ["!0 = !{i32 1}"])
     is_scheduled: bool = True
     """Whether all programs need little of LLVM's middle end."""
@@ -122,7 +124,11 @@ class ModuleText:
 
     def alias_metadata(self, buffer: Buffer) -> str:
         """What tells LLVM that different buffers of one program do not overlap. Nothing beyond
-        `MOST_SCOPES` buffers: each lists all others."""
+        `MOST_SCOPES` buffers: each lists all others. A view counts as what it is a view of."""
+        known = self.viewed.get(buffer, buffer)
+        if known is None:
+            return ""
+        buffer = known
         if buffer not in self.scopes and len(self.scopes) >= MOST_SCOPES:
             return ""
         number = self.scopes.setdefault(buffer, len(self.scopes))

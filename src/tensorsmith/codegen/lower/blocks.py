@@ -34,6 +34,7 @@ from tensorsmith.ir import (
     TensorProgram,
     TruncDiv,
     TruncMod,
+    View,
     While,
     equal,
     postorder,
@@ -91,6 +92,14 @@ class _Lower:
                 return self.binding(s)
             case Alloc():
                 return replace(s, buffer=self.allocated(s.buffer))
+            case View():
+                source = s.source
+                if isinstance(source, Expr):
+                    source = self.expr(source)
+                else:
+                    source = self.buffers.get(source, source)
+                offset = self.expr(s.offset)
+                return replace(s, buffer=self.allocated(s.buffer), source=source, offset=offset)
             case Assert():
                 condition = self.expr(s.condition)
                 return EMPTY if condition is TRUE else replace(s, condition=condition)

@@ -28,6 +28,7 @@ from tensorsmith.ir import (
     Stmt,
     Store,
     TensorProgram,
+    View,
     const,
     free_vars,
     postorder,
@@ -215,7 +216,7 @@ def uses(s: Stmt, buffer: Buffer) -> bool:
 
 def uses_directly(s: Stmt, buffer: Buffer) -> bool:
     """Whether `s` itself does, not a statement inside it."""
-    if isinstance(s, Store) and s.buffer is buffer:
+    if isinstance(s, (Store, View)) and buffer in (s.buffer, getattr(s, "source", None)):
         return True
     if isinstance(s, Invoke) and any(isinstance(a, Region) and a.buffer is buffer for a in s.args):
         return True

@@ -15,7 +15,8 @@ from tensorsmith.codegen.lower.scheduled import mark_scheduled
 from tensorsmith.codegen.lower.software_pipeline import pipeline_loops
 from tensorsmith.codegen.lower.unroll import unroll_loops
 from tensorsmith.codegen.lower.vectors import strip_vectors
-from tensorsmith.ir import TensorProgram
+from tensorsmith.ir import TensorProgram, View
+from tensorsmith.ir.rewrite import statements
 from tensorsmith.target import Target
 
 Pass: TypeAlias = Callable[[TensorProgram], TensorProgram]
@@ -45,10 +46,27 @@ def pipeline(
     )
 
 
+def shared_memory_pipeline(
+    functions: Functions, target: Target, *, check_bounds: bool = False
+) -> tuple[Pass, ...]:
+    """The passes for a program with views, of which several may lie in the same memory: those that
+    take each buffer for memory of its own are left out."""
+    most = 0 if check_bounds else MOST_STATEMENTS
+    return (
+        partial(inline_calls, functions=functions, most=most),
+        lower_blocks,
+        partial(strip_vectors, vector_bytes=target.vector_bytes),
+        partial(prepare_calls, functions=functions),
+        unroll_loops,
+    )
+
+
 def lower(
     program: TensorProgram, functions: Functions, target: Target, *, check_bounds: bool = False
 ) -> TensorProgram:
     """The program as the code generator takes it: no blocks, flat loops."""
-    for apply in pipeline(functions, target, check_bounds=check_bounds):
+    has_views = any(isinstance(s, View) for s in statements(program.body))
+    passes = shared_memory_pipeline if has_views else pipeline
+    for apply in passes(functions, target, check_bounds=check_bounds):
         program = apply(program)
     return program

@@ -23,6 +23,7 @@ from tensorsmith.ir.stmt import (
     LoopKind,
     Stmt,
     Store,
+    View,
     While,
     seq,
 )
@@ -33,7 +34,7 @@ from tensorsmith.script.parser.source import SourceText
 from tensorsmith.script.terms.blocks import BlockStart, Clause, InitStart, Iteration, Remap
 from tensorsmith.script.terms.calls import Invocation
 from tensorsmith.script.terms.loops import Loops
-from tensorsmith.script.terms.memory import Allocation
+from tensorsmith.script.terms.memory import Allocation, Viewing
 
 
 class StatementParser:
@@ -122,10 +123,12 @@ class StatementParser:
         if not isinstance(target, ast.Name):
             raise self.error(target, _NO_TARGET)
         span = self.source.span(node)
-        if isinstance(value, Allocation):
+        if isinstance(value, (Allocation, Viewing)):
             with self.source.place(node.value):
                 buffer = value.type.named(target.id, self.source.span(target))
             self.define(target, buffer, Role.BUFFER)
+            if isinstance(value, Viewing):
+                return [View(buffer, value.source, value.offset, span=span)]
             return [Alloc(buffer, span=span)]
         if isinstance(value, (Expr, bool, int, float)):
             return [self._bind(target, as_expr(value), span)]

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from tensorsmith.errors import DTypeError, ShapeError, Span
 from tensorsmith.ir.buffer import GLOBAL, Buffer, IndexMap
 from tensorsmith.ir.dtype import dtype, index
-from tensorsmith.ir.expr import Expr, ExprLike, Var
+from tensorsmith.ir.expr import Expr, ExprLike, Var, as_expr
 from tensorsmith.script.terms import checks
 from tensorsmith.script.terms.scalars import DTypeLike, index_expr
 
@@ -113,6 +113,34 @@ class Allocation:
     """A buffer that lives from here to the end of the statements it stands among."""
 
     type: BufferType
+
+
+@dataclass(frozen=True)
+class Viewing:
+    """A buffer in the memory of another one, or at an address."""
+
+    source: Buffer | Expr
+    offset: Expr
+    type: BufferType
+
+
+def view(
+    source: Buffer | ExprLike,
+    offset: ExprLike,
+    shape: Shape,
+    dtype: DTypeLike = "float32",
+    *,
+    strides: Shape | None = None,
+    layout: IndexMap | Callable[..., Sequence[ExprLike]] | None = None,
+    scope: str = GLOBAL,
+    align: int = 0,
+) -> Viewing:
+    """``x = T.view(arena, 64, (4, n), "float32")``: a buffer in the memory of `source`, a buffer of
+    bytes or an address as an int64, from byte `offset` on, with the content that it has."""
+    type_ = BufferType(shape, dtype, strides, 0, layout, scope, align)
+    if not isinstance(source, Buffer):
+        source = as_expr(source)
+    return Viewing(source, index_expr(offset), type_)
 
 
 def alloc(
