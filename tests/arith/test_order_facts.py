@@ -65,3 +65,53 @@ def test_no_false_order_of_quotients(divisor, scale, offset, limit):
     }
     if answer is not None:
         assert truths == {answer}
+
+
+MULTIPLE = Var("m", low=1, multiple_of=4)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        x // 2 < MULTIPLE // 2,
+        x // 4 < MULTIPLE // 4,
+        x // 4 + 1 <= (MULTIPLE + 2) // 4,
+        x * 3 // 4 < MULTIPLE * 3 // 4,
+        x // 2 * 2 + 1 < MULTIPLE,
+        MULTIPLE % 8 <= 4,
+    ],
+    ids=repr,
+)
+def test_quotients_of_multiples_are_monotone(claim):
+    """A quotient is strictly less where the larger dividend is a multiple of the divisor."""
+    analyzer = Analyzer()
+    analyzer.bind(x, 0, MULTIPLE)
+    assert analyzer.prove(claim) is True
+
+
+@pytest.mark.parametrize("divisor", [3, 8, 16])
+def test_quotients_of_other_numbers_may_be_equal(divisor):
+    analyzer = Analyzer()
+    analyzer.bind(x, 0, MULTIPLE)
+    assert analyzer.prove(x // divisor < MULTIPLE // divisor) is None
+    assert analyzer.prove(x // divisor <= MULTIPLE // divisor) is True
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("residue", [0, 1, 2])
+@pytest.mark.parametrize("divisor", [2, 4, 6])
+def test_no_false_order_of_what_is_known_modulo(step, residue, divisor):
+    """What is proved of a number with a known remainder holds for all of them in reach."""
+    y = Var("y", low=0, high=13)
+    analyzer = Analyzer()
+    analyzer.assume(equal(y % step, residue % step))
+    analyzer.bind(x, 0, y + 1)
+    reach = [(a, b) for b in range(14) if b % step == residue % step for a in range(b + 1)]
+    for shift, slack in itertools.product((-1, 0, 1, 2), repeat=2):
+        lesser, remainder = (x + shift) // divisor, y % divisor
+        known = analyzer.prove(lesser * 2 <= (y + slack) // divisor * 2)
+        truths = {(a + shift) // divisor <= (b + slack) // divisor for a, b in reach}
+        assert known is None or truths == {known}
+        known = analyzer.prove(remainder <= divisor + shift - slack)
+        truths = {b % divisor <= divisor + shift - slack for _, b in reach}
+        assert known is None or truths == {known}

@@ -164,6 +164,29 @@ def f(A: T.Buffer((n,), "float32")):
             vt, vi = T.remap("OS", t, i)
             A[vi] = A[vi] * 0.5
 """,
+    "repetition fused with what it repeats": """
+n = T.dim("n")
+
+@T.program
+def f(A: T.Buffer((n,), "float32")):
+    for t_i in range(10 * n):
+        with T.block("step"):
+            vt = T.opaque(10, t_i // n)
+            vi = T.spatial(n, t_i % n)
+            A[vi] = A[vi] * 0.5
+""",
+    "repetition fused with a reduction, under another one": """
+@T.program
+def f(A: T.Buffer((8,), "float32"), B: T.Buffer((1,), "float32")):
+    for s, t_k in T.grid(3, 40):
+        with T.block("total"):
+            vs = T.opaque(3, s)
+            vt = T.opaque(6, t_k // 8 + 1)
+            vk = T.reduce(8, t_k % 8)
+            with T.init():
+                B[0] = 0.0
+            B[0] = B[0] + A[vk]
+""",
     "scan": """
 n = T.dim("n")
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING, Final
 
+from tensorsmith.arith import congruence as congruences
 from tensorsmith.arith import interval as intervals
 from tensorsmith.arith.polynomial import (
     Monomial,
@@ -35,7 +36,28 @@ CONSTRAINT_STEPS: Final = 3
 
 def prove_nonnegative(facts: Analyzer, p: Polynomial) -> bool:
     """Whether ``p >= 0`` follows from the facts."""
-    return _Proof(facts).nonnegative(p, facts.constraints, CONSTRAINT_STEPS)
+    low = facts.interval(p).low
+    if low is not None and low >= 0:
+        return True
+    return _Proof(facts).nonnegative(_loosened(facts, p), facts.constraints, CONSTRAINT_STEPS)
+
+
+def _loosened(facts: Analyzer, p: Polynomial) -> Polynomial:
+    """A polynomial that is never negative if and only if `p` is not, and easier to prove so.
+
+    Of ``p % m == r`` follows that `p` is not negative once it is more than ``r - m``.
+    """
+    known = congruences.make(0, 0)
+    for monomial, c in p.items():
+        term = congruences.make(0, c)
+        for atom in monomial:
+            term = congruences.multiply(term, facts.congruence(atom))
+        known = congruences.add(known, term)
+        if known.modulus == 1:
+            return p
+    result = dict(p)
+    add_scaled(result, {(): 1}, known.modulus - known.residue - 1 if known.modulus else 0)
+    return result
 
 
 class _Proof:
@@ -156,7 +178,7 @@ class _Proof:
             ways += self.replace_quotient(atom, coefficient, rest, sign)
         if isinstance(atom, FloorMod) and sign < 0 and self.positive(atom.args[1]):
             top = dict(of(atom.args[1]))
-            add_scaled(top, {(): 1}, -1)
+            add_scaled(top, {(): 1}, -self.gaps(*atom.args)[1])
             ways.append((put(top),))
             if self.nonnegative(of(atom.args[0]), self.facts.constraints, 1):
                 ways.append((put(of(atom.args[0])),))
@@ -169,7 +191,8 @@ class _Proof:
     def replace_quotient(
         self, atom: FloorDiv, coefficient: Polynomial, rest: Polynomial, sign: int
     ) -> list[tuple[Polynomial, ...]]:
-        """From ``x - d + 1 <= d * (x // d) <= x`` for d > 0, after multiplying all by d.
+        """From ``d * (x // d) == x - x % d`` for d > 0 and the ends of ``x % d``, after multiplying
+        all by d.
 
         The polynomial is an integer, so it is not negative once d times it is more than -d.
         """
@@ -178,14 +201,29 @@ class _Proof:
             return []
         divisor = self.facts.polynomial(d)
         end = dict(self.facts.polynomial(x))
+        least, below = self.gaps(x, d)
         if sign > 0:
             add_scaled(end, divisor, -1)
-            add_scaled(end, {(): 1}, 1)
+            add_scaled(end, {(): 1}, below)
+        else:
+            add_scaled(end, {(): 1}, -least)
         result = product(rest, divisor, self.facts.keys)
         add_scaled(result, product(coefficient, end, self.facts.keys), 1)
         add_scaled(result, divisor, 1)
         add_scaled(result, {(): 1}, -1)
         return [(result,)]
+
+    def gaps(self, x: Expr, d: Expr) -> tuple[int, int]:
+        """``(a, b)`` with ``a <= x % d <= d - b`` for d > 0, from what is known modulo parts of d.
+
+        Of ``x % g == r``, where g divides d, follows ``r <= x % d <= d - g + r``: the remainders of
+        a multiple of d are 0, and its quotient is as monotone as the multiple.
+        """
+        known, of_divisor = self.facts.congruence(x), self.facts.congruence(d)
+        g = gcd(known.modulus, of_divisor.modulus, of_divisor.residue)
+        if g <= 1:
+            return 0, 1
+        return known.residue % g, g - known.residue % g
 
     def positive(self, e: Expr) -> bool:
         if isinstance(e, Const):

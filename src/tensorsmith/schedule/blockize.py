@@ -134,6 +134,7 @@ def _blockized(program: TensorProgram, site: Site, what: str) -> tuple[TensorPro
     for division in divisions:
         inner = _inner_block(division, outer)
         if hoists and inner.init is not None:
+            _check_one_init(division, what)
             inits.append(_init_nest(division, inner, fresh_name(f"{inner.name}_init", taken)))
             inner = replace(inner, init=None)
         body = _with_stmt(body, division.block, inner)
@@ -296,6 +297,20 @@ def _outer_predicate(divisions: Sequence[_Division], what: str) -> Expr:
             because="the new block has one for all of them",
         )
     return all_of(found[0])
+
+
+def _check_one_init(d: _Division, what: str) -> None:
+    """No loop inside has the init run again, as those of opaque iterators do."""
+    opaque = [it.binding for it in d.block.iters if it.kind is IterKind.OPAQUE]
+    used = set(free_vars(*opaque))
+    for loop in d.inner:
+        if loop.var in used and not _is_one(loop.extent):
+            raise ScheduleError(
+                f"{what}: the init of block {d.block.name!r} runs in each iteration of loop"
+                f" {loop.var.name!r}",
+                because="that of the new block runs once, before them",
+                where=d.block.span,
+            )
 
 
 def _init_nest(d: _Division, inner: Block, name: str) -> Stmt:

@@ -31,6 +31,7 @@ from tensorsmith.ir import (
     TensorProgram,
     Var,
     While,
+    free_vars,
     postorder,
 )
 from tensorsmith.ir.rewrite import buffer_exprs, children, expressions, statements
@@ -131,6 +132,21 @@ def block_kind(block: Block) -> BlockKind:
         return BlockKind.OPAQUE
     reduces = any(it.kind is IterKind.REDUCE for it in block.iters)
     return BlockKind.REDUCTION if reduces else BlockKind.COMPLETE
+
+
+def interrupting_loop(site: Site) -> For | None:
+    """The loop that repeats parts of the reduction at `site`, because it stands inside of a loop of
+    the reduction: what is reduced there is then not each point once. None if there is none."""
+    block = site.node
+    assert isinstance(block, Block)
+    reduced = set(free_vars(*(it.binding for it in block.iters if it.kind is IterKind.REDUCE)))
+    repeated = set(free_vars(*(it.binding for it in repetitions(block))))
+    is_inside = not reduced <= {loop.var for loop in site.loops}  # of iterators of blocks around
+    for loop in site.loops:
+        is_inside = is_inside or loop.var in reduced
+        if is_inside and loop.var in repeated:
+            return loop
+    return None
 
 
 def check_movable(block: Block, primitive: str) -> BlockKind:

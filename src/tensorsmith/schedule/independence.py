@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from tensorsmith.arith.accesses import Access, collect_accesses
@@ -49,17 +49,25 @@ def check_independent(program: TensorProgram, site: Site, kind: LoopKind) -> Non
     what = f"loop {loop.var.name!r} cannot be {kind.value}"
     _check_iterators(loop, what)
     _check_calls(loop.body, loop, what)
+    for buffer, accesses in meetings(site):
+        if not _is_private(program, site, buffer):
+            raise _carried(loop, buffer, accesses, what)
+
+
+def meetings(site: Site) -> Iterator[tuple[Buffer, list[Access]]]:
+    """The buffers in which iterations of the loop at `site` may touch what another one writes, each
+    with the accesses to it in the loop."""
+    loop = site.node
+    assert isinstance(loop, For)
     facts = site.analyzer()
+    by_buffer: dict[Buffer, list[Access]] = {}
+    for a in collect_accesses(loop.body):
+        by_buffer.setdefault(a.region.buffer, []).append(a)
     try:
         facts.bind(loop.var, loop.start, loop.extent)
-        by_buffer: dict[Buffer, list[Access]] = {}
-        for a in collect_accesses(loop.body):
-            by_buffer.setdefault(a.region.buffer, []).append(a)
         for buffer, accesses in by_buffer.items():
-            if touch_apart(loop, accesses, facts):
-                continue
-            if not _is_private(program, site, buffer):
-                raise _carried(loop, buffer, accesses, what)
+            if not touch_apart(loop, accesses, facts):
+                yield buffer, accesses
     except ArithError:  # dead code: nothing runs
         return
 

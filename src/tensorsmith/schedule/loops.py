@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 from tensorsmith.arith import Analyzer
 from tensorsmith.ir import (
     Alloc,
     And,
+    Assert,
     Bind,
     Block,
     Const,
@@ -23,19 +24,23 @@ from tensorsmith.ir import (
     FloorMod,
     For,
     If,
+    Invoke,
     IterKind,
     LoopKind,
     Seq,
     Stmt,
     TensorProgram,
     Var,
+    While,
     as_expr,
     free_vars,
     postorder,
 )
-from tensorsmith.ir.rewrite import children, substitute_stmt, with_children
+from tensorsmith.ir.rewrite import children, statements, substitute_stmt, with_children
 from tensorsmith.ir.stmt import TRUE, ZERO
+from tensorsmith.schedule.dependence import BlockKind, block_kind
 from tensorsmith.schedule.errors import ScheduleError
+from tensorsmith.schedule.independence import meetings
 from tensorsmith.schedule.tree import blocks_in, find_loop, replace_stmt
 from tensorsmith.verify import problems
 from tensorsmith.verify.errors import BindingError
@@ -213,7 +218,11 @@ def fuse(program: TensorProgram, loop_vars: Sequence[Var]) -> tuple[TensorProgra
     body = substitute_stmt(nest[-1].body, values)
     new = For(fused, extent, body, span=nest[0].span)
     changed = replace_stmt(program, nest[0], new)
-    if any(b.predicate is not TRUE for b in blocks_in(body)):
+    is_plain = all(
+        b.predicate is TRUE and all(it.kind is not IterKind.OPAQUE for it in b.iters)
+        for b in blocks_in(body)
+    )
+    if not is_plain:
         require_bindings(changed, f"fuse({_names(loop_vars)})")
     return changed, fused
 
@@ -229,11 +238,16 @@ def reorder(program: TensorProgram, loop_vars: Sequence[Var]) -> TensorProgram:
     new_order = [next(order) if loop.var in loop_vars else loop.var for loop in chain]
     by_var = {loop.var: loop for loop in chain}
     _check_ranges(new_order, by_var)
-    _check_order([loop.var for loop in chain], new_order, chain[-1].body)
+    block = _only_block(chain[-1].body)
+    old_order = [loop.var for loop in chain]
+    crossing = _crossing(old_order, new_order, block)
     result = chain[-1].body
     for v in reversed(new_order):
         result = replace(by_var[v], body=result)
-    return replace_stmt(program, chain[0], result)
+    changed = replace_stmt(program, chain[0], result)
+    for v, is_outside in crossing.items():
+        _check_crossing(program if is_outside else changed, v, block, new_order)
+    return changed
 
 
 def _chain(program: TensorProgram, loop_vars: Sequence[Var]) -> list[For]:
@@ -272,35 +286,63 @@ def _check_ranges(order: list[Var], by_var: dict[Var, For]) -> None:
             )
 
 
-def _check_order(old: list[Var], new: list[Var], body: Stmt) -> None:
-    """What is ordered must stay ordered: the loops that opaque iterators use."""
-    blocks = blocks_in(body)
-    if len(blocks) != 1 or not _only_block(body):
-        raise ScheduleError(
-            "reorder: several blocks, or statements outside of blocks, stand inside of the loops",
-            because="one may use what another wrote in an earlier iteration",
-            try_="a nest with a single block",
-        )
-    ordered: set[Var] = set()
-    for it in blocks[0].iters:
-        if it.kind is IterKind.OPAQUE:
-            ordered.update(free_vars(it.binding))
-    before, after = ([v for v in order if v in ordered] for order in (old, new))
+def _crossing(old: list[Var], new: list[Var], block: Block) -> dict[Var, bool]:
+    """The loops that change places with one that opaque iterators use, and whether they stood
+    outside of it. What is ordered must stay ordered: those that opaque iterators use.
+
+    {} if that makes no difference, as each element that the block writes has one value.
+    """
+    opaque = [it for it in block.iters if it.kind is IterKind.OPAQUE]
+    used = free_vars(*(it.binding for it in opaque))
+    before, after = ([v for v in order if v in used] for order in (old, new))
     if before != after:
         raise ScheduleError(
             f"reorder({_names(new)}) would change the order of {_names(before)}",
-            because=f"opaque iterators of block {blocks[0].name!r} depend on it",
+            because=f"opaque iterators of block {block.name!r} depend on it",
+        )
+    if block_kind(block) is BlockKind.COMPLETE:
+        return {}
+    crossing: dict[Var, bool] = {}
+    for v, u in product((v for v in old if v not in used), before):
+        was_outside = old.index(v) < old.index(u)
+        if was_outside != (new.index(v) < new.index(u)):
+            crossing[v] = was_outside
+    return crossing
+
+
+def _check_crossing(program: TensorProgram, var: Var, block: Block, order: list[Var]) -> None:
+    """Raise ScheduleError unless the iterations of a loop, with those that opaque iterators use
+    inside of it, do not meet: then it is the same whether these run inside or outside."""
+    ordered = next(it for it in block.iters if it.kind is IterKind.OPAQUE)
+    because: str | None = None
+    if any(isinstance(s, (Invoke, Assert, While)) for s in statements(block)):
+        because = f"block {block.name!r} does more than to write its buffers"
+    else:
+        met = [buffer.name for buffer, _ in meetings(find_loop(program, var))]
+        if met:
+            because = f"iterations of {var.name!r} meet in {met[0]!r}"
+    if because is not None:
+        raise ScheduleError(
+            f"reorder({_names(order)}) would change the order in which the opaque iterator"
+            f" {ordered.var.name!r} of block {block.name!r} takes its values, for those of"
+            f" {var.name!r}",
+            because=because,
         )
 
 
-def _only_block(s: Stmt) -> bool:
-    """Whether all that is done in `s` is done in one block."""
+def _only_block(s: Stmt) -> Block:
+    """The block in which all is done that is done in `s`. Raises ScheduleError if there is none."""
     while not isinstance(s, Block):
         inner = children(s)
         if len(inner) != 1 or not isinstance(s, (For, If, Seq)):
-            return False
+            raise ScheduleError(
+                "reorder: several blocks, or statements outside of blocks, stand inside of the"
+                " loops",
+                because="one may use what another wrote in an earlier iteration",
+                try_="a nest with a single block",
+            )
         s = inner[0]
-    return True
+    return s
 
 
 def _names(loop_vars: Sequence[Var]) -> str:

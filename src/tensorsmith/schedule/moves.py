@@ -26,6 +26,7 @@ from tensorsmith.schedule.dependence import (
     check_movable,
     defined_in,
     inside_symbols,
+    interrupting_loop,
 )
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.placement import (
@@ -88,6 +89,7 @@ def find_move(
     assert isinstance(site.node, Block)
     assert isinstance(target.node, For)
     check_movable(site.node, primitive)
+    _check_reduced_whole(site, primitive)
     path, other = (*site.around, site.node), (*target.around, target.node)
     count = sum(
         1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(path, other, strict=False))
@@ -111,6 +113,19 @@ def find_move(
     parts = order[min(first, last) : max(first, last) + 1]
     kept = replaced(path[count], site.node, None) or Seq(())
     return replace(move, between=tuple(kept if p is path[count] else p for p in parts))
+
+
+def _check_reduced_whole(site: Site, primitive: str) -> None:
+    """The new nest takes each point of a reduction once; so must the old one, if repeatedly."""
+    loop = interrupting_loop(site)
+    if loop is not None:
+        assert isinstance(site.node, Block)
+        raise ScheduleError(
+            f"{primitive}: block {site.node.name!r} is not reduced anew by each iteration of loop"
+            f" {loop.var.name!r}, which repeats it",
+            because="the loop stands inside of one of the reduction",
+            where=site.node.span,
+        )
 
 
 def check_path(move: Move, own: Sequence[Stmt], target: Sequence[Stmt]) -> None:

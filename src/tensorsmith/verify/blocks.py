@@ -23,15 +23,25 @@ def check_bindings(context: Context, block: Block) -> None:
     """
     ordered = [it for it in block.iters if it.kind is not IterKind.OPAQUE]
     opaque = [it for it in block.iters if it.kind is IterKind.OPAQUE]
-    ranges = _ranges_for(context, ordered, opaque)
-    conditions = [*conjuncts(context.resolve(block.predicate)), *context.conditions]
-    predicate = _conditions_on(context, ranges, conditions)
+    ranges, predicate = _domain(context, block, ordered, opaque)
     if not _is_plain(context, ordered, ranges, predicate):
-        _check_map(context, block, ordered, ranges, predicate)
+        wrong = _wrong_with_iterators_around(context, ordered, ranges, predicate)
+        if wrong is not None and not _is_fused_with_opaque(context, block):
+            _report_map(context, block, wrong)
     with context.scope():
         context.assume(block.predicate)
         for it in opaque:
             _check_inside(context, block, it)
+
+
+def _domain(
+    context: Context, block: Block, ordered: list[Iter], opaque: list[Iter]
+) -> tuple[Ranges, list[Expr]]:
+    """The loops that `ordered` iterators answer for, and the conditions that cut their box."""
+    ranges = _ranges_for(context, ordered, opaque)
+    conditions = [*conjuncts(context.resolve(block.predicate)), *context.conditions]
+    predicate = _conditions_on(context, ranges, conditions)
+    return ranges, predicate
 
 
 def _ranges_for(context: Context, ordered: list[Iter], opaque: list[Iter]) -> Ranges:
@@ -86,20 +96,37 @@ def _is_plain(context: Context, ordered: list[Iter], ranges: Ranges, predicate: 
     return not predicate and len(used) == len(ranges)
 
 
-def _check_map(
-    context: Context, block: Block, ordered: list[Iter], ranges: Ranges, predicate: list[Expr]
-) -> None:
-    """Detect the map from the loops to the iterators; in a second try from outer iterators, too."""
+def _wrong_with_iterators_around(
+    context: Context, ordered: list[Iter], ranges: Ranges, predicate: list[Expr]
+) -> ArithError | None:
+    """As `_wrong_with_map`; in a second try the map is also from iterators of blocks around."""
     wrong = _wrong_with_map(context, ordered, ranges, predicate)
     outer = {
         v: context.iterator_ranges[v]
         for v in free_vars(*(context.resolve(it.binding) for it in ordered))
         if v in context.iterator_ranges and v not in ranges
     }
-    if wrong is None:
-        return
-    if outer and _wrong_with_map(context, ordered, {**outer, **ranges}, predicate) is None:
-        return
+    if wrong is None or not outer:
+        return wrong
+    inner = _wrong_with_map(context, ordered, {**outer, **ranges}, predicate)
+    return None if inner is None else wrong
+
+
+def _is_fused_with_opaque(context: Context, block: Block) -> bool:
+    """Whether loops take each point once for each value of the opaque iterators bound to them, as
+    when a loop that repeats the block is fused with others: all values together fill a box."""
+    ordered = [it for it in block.iters if it.kind is not IterKind.OPAQUE]
+    opaque = [it for it in block.iters if it.kind is IterKind.OPAQUE]
+    ours = set(free_vars(*(context.resolve(it.binding) for it in ordered)))
+    shared = [it for it in opaque if ours.intersection(free_vars(context.resolve(it.binding)))]
+    if not shared:
+        return False
+    others = [it for it in opaque if it not in shared]
+    ranges, predicate = _domain(context, block, [*ordered, *shared], others)
+    return _wrong_with_map(context, ordered, ranges, predicate, shared) is None
+
+
+def _report_map(context: Context, block: Block, wrong: ArithError) -> None:
     context.report(
         BindingError,
         f"the loops around block {block.name!r} do not take each point of its iterators once:"
@@ -113,11 +140,18 @@ def _check_map(
 
 
 def _wrong_with_map(
-    context: Context, ordered: list[Iter], ranges: Ranges, predicate: list[Expr]
+    context: Context,
+    ordered: list[Iter],
+    ranges: Ranges,
+    predicate: list[Expr],
+    others: list[Iter] | None = None,
 ) -> ArithError | None:
-    """Why the bindings do not fill the iterators' domain exactly once; None if they do."""
+    """Why the bindings do not fill the iterators' domain exactly once; None if they do.
+
+    others: iterators that must fill a box together with these, whatever their ranges.
+    """
     analyzer = _analyzer_without(context, ranges)
-    bindings = [context.resolve(it.binding) for it in ordered]
+    bindings = [context.resolve(it.binding) for it in (*ordered, *(others or ()))]
     cut: Expr = TRUE
     for condition in predicate:
         cut = condition if cut is TRUE else And(cut, condition)
@@ -125,7 +159,7 @@ def _wrong_with_map(
         found = detect_iter_map(bindings, ranges, cut, analyzer=analyzer)
     except ArithError as error:
         return error
-    for it, start, extent in zip(ordered, found.starts, found.extents, strict=True):
+    for it, start, extent in zip(ordered, found.starts, found.extents, strict=False):
         wanted = context.resolve(it.start), context.resolve(it.extent)
         if not (analyzer.equal(start, wanted[0]) and analyzer.equal(extent, wanted[1])):
             return ArithError(
