@@ -103,6 +103,33 @@ def test_views_are_passed_to_programs(dtype: str) -> None:
         np.testing.assert_array_equal(b.view(np.uint8), expected.view(np.uint8))
 
 
+RESHAPED = (
+    HEADER
+    + """
+n = T.dim("n")
+
+@T.program
+def f(A: T.Buffer((n, 6), "float32"), B: T.Buffer((n, 6), "float32")):
+    a = T.view(A, 0, (n * 2, 3), "float32")
+    b = T.view(B, 0, (2, n, 3), "float32")
+    for i, j, k in T.grid(2, n, 3):
+        b[i, j, k] = a[i * n + j, k] + A[0, 0]
+"""
+)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_buffer_is_viewed_by_another_shape(n: int) -> None:
+    program = only(RESHAPED)
+    verify(program)
+    a = np.random.default_rng(n).random((n, 6), np.float32)
+    expected, b = np.empty_like(a), np.empty_like(a)
+    interpret(program, a, expected)
+    build(program, cache=False)(a, b)
+    np.testing.assert_array_equal(b, expected)
+    np.testing.assert_array_equal(b, a + a[:1, :1])
+
+
 def test_text_structure_and_copies() -> None:
     program = only(REUSED)
     assert only(program.script()).script() == program.script()

@@ -73,7 +73,8 @@ def view_of_bytes(
     if buffer.layout is not None or buffer.strides is not None:
         raise EvaluationError(f"{program} views {buffer.name!r} with a layout, which needs memory")
     if isinstance(source, Memory):
-        data, where = source.data, f"of {getattr(stmt.source, 'name', '')!r}"
+        where = f"of {getattr(stmt.source, 'name', '')!r}"
+        data = _bytes_of(source.data, f"{program} views bytes {where}")
     else:
         held = domain.held.at(int(source))
         if held is None:
@@ -87,15 +88,20 @@ def view_of_bytes(
             f"{program} views bytes {offset} to {offset + size} {where} as {buffer.name!r},"
             f" and there are {data.size}"
         )
-    if data.strides[0] != 1:
-        raise EvaluationError(f"{program} views {where}, which does not lie in one piece")
     if offset % step:
         raise EvaluationError(
             f"{program} views {buffer.name!r} at byte {offset}, which is no multiple of {step}"
         )
     if isinstance(source, Memory) and source.defined is not None:
-        source.defined[offset : offset + size] = True  # what a view holds is its own affair
+        source.defined[...] = True  # what a view holds is its own affair
     return Memory(_reinterpreted(data, offset, size, dtype).reshape(shape))
+
+
+def _bytes_of(array: Array, what: str) -> Array:
+    """The memory of an array as bytes. Raises EvaluationError unless it lies in one piece."""
+    if not array.flags.c_contiguous:
+        raise EvaluationError(f"{what}, which do not lie in one piece")
+    return array.reshape(-1).view(np.uint8) if array.size else np.zeros(0, np.uint8)
 
 
 def _reinterpreted(data: Array, offset: int, size: int, dtype: np.dtype[np.generic]) -> Array:

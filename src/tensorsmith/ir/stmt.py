@@ -107,8 +107,8 @@ class Alloc(Stmt):
 class View(Stmt):
     """Let `buffer` be the memory of `source` from byte `offset` on, with the content that it has.
 
-    source: a dense buffer of bytes (uint8, rank 1), such as an arena that buffers share at
-        different times; or an address as an int64, of memory that outlives the program's scopes.
+    source: a dense buffer, such as an arena of bytes that buffers share at different times; or an
+        address as an int64, of memory that outlives the program's scopes.
     The bytes lie inside of `source` and are aligned for the buffer. Views of bytes that overlap are
     one memory: what is written through one is there for the others. A view is never a parameter's
     memory but that of `source`.

@@ -100,11 +100,11 @@ class ExtentError(VerifyError, ShapeError):
 
 
 class ViewError(VerifyError):
-    """A view is of something that is no memory of bytes, or does not fit it.
+    """A view is of something that does not lie in one piece, or does not fit it.
 
-    The source is a buffer of rank 1 and type uint8 without strides or layout, or an address as an
-    int64. The offset is an index of bytes, and a multiple of the element's size. Where the size of
-    the source or the offset is not known before, both are checked when the program is interpreted.
+    The source is a buffer without strides, layout or offset, or an address as an int64. The
+    offset is an index of bytes, and a multiple of the element's size. Where the size of the source
+    or the offset is not known before, both are checked when the program is interpreted.
     """
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorsmith.ir.buffer import Buffer
-from tensorsmith.ir.dtype import int64, uint8
+from tensorsmith.ir.dtype import int64
 from tensorsmith.ir.expr import Const, Expr, as_expr
 from tensorsmith.ir.stmt import ZERO, View
 from tensorsmith.verify.context import Context
@@ -12,15 +12,15 @@ from tensorsmith.verify.types import check_index
 
 
 def check_view(context: Context, stmt: View) -> None:
-    """The source is bytes or an address, and what is known of sizes and offsets fits."""
+    """The source is dense or an address, and what is known of sizes and offsets fits."""
     name = stmt.buffer.name
     if not check_index(context, stmt.offset, f"the offset of the view {name!r}"):
         return
     offset = context.resolve(stmt.offset)
     if isinstance(stmt.source, Buffer):
-        if not _is_bytes(context, stmt, stmt.source):
+        if not _is_dense(context, stmt, stmt.source):
             return
-        _check_inside(context, stmt, offset, context.resolve(stmt.source.shape[0]))
+        _check_inside(context, stmt, offset, _end(context, stmt.source, ZERO))
     elif stmt.source.dtype is not int64:
         context.report(
             ViewError,
@@ -36,20 +36,19 @@ def check_view(context: Context, stmt: View) -> None:
         )
 
 
-def _is_bytes(context: Context, stmt: View, source: Buffer) -> bool:
-    is_plain = source.strides is None and source.layout is None and source.offset is ZERO
-    if source.dtype is uint8 and source.rank == 1 and is_plain:
+def _is_dense(context: Context, stmt: View, source: Buffer) -> bool:
+    if source.strides is None and source.layout is None and source.offset is ZERO:
         return True
     context.report(
         ViewError,
-        f"{stmt.buffer.name!r} is a view of {source.name!r}, which is no buffer of bytes",
-        given=repr(source),
-        try_='a dense buffer of rank 1 and type "uint8"',
+        f"{stmt.buffer.name!r} is a view of {source.name!r}, which does not lie in one piece",
+        given=f"its strides are {source.strides!r}, its layout is {source.layout!r}",
+        try_="a dense buffer, such as one of bytes",
     )
     return False
 
 
-def _check_inside(context: Context, stmt: View, offset: Expr, size: Expr) -> None:
+def _check_inside(context: Context, stmt: View, offset: Expr, size: Expr | None) -> None:
     """Report a view that leaves its source, where that is plain to see.
 
     Arenas have thousands of views and sizes of many terms, so nothing is proven here.

@@ -384,7 +384,8 @@ class Memory:
         if not function.module.check_bounds:
             return
         end = s.offset + self.elements(buffer) * buffer.dtype.bytes
-        inside = And(Le(as_expr(0), s.offset), Le(end, source.shape[0]))
+        whole = self.elements(source) * source.dtype.bytes
+        inside = And(Le(as_expr(0), s.offset), Le(end, whole))
         step = max(buffer.align, buffer.dtype.bytes)
         for condition, what in (
             (inside, f"leaves {source.name!r}"),
