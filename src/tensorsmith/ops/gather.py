@@ -1,0 +1,113 @@
+"""Operators that look elements up by positions in another tensor.
+
+A negative position counts from the end. One outside of the axis is moved to the nearest within: the
+operands of a compiled model cannot make it read memory that is not theirs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tensorsmith import te
+from tensorsmith.errors import ShapeError
+from tensorsmith.ir import Const, Expr, ExprLike
+from tensorsmith.ops.indexing import (
+    axis_number,
+    check_extents,
+    check_integer,
+    check_rank,
+    clamped,
+    from_end,
+)
+from tensorsmith.ops.operator import Operator, operators
+from tensorsmith.te import Tensor
+
+
+def held(position: ExprLike, extent: Expr) -> Expr:
+    """The position within an axis that a number names: negative ones count from the end."""
+    return clamped(from_end(position, extent), extent)
+
+
+def gather(x: Tensor, positions: Tensor, *, axis: int = 0) -> Tensor:
+    """The slices of `x` at `positions` along `axis`, whose shape takes the place of the axis."""
+    check_integer(positions, "the positions of gather")
+    along = axis_number(axis, x.rank, "gather")
+    shape = (*x.shape[:along], *positions.shape, *x.shape[along + 1 :])
+    stop = along + positions.rank
+
+    def element(*i: Expr) -> Expr:
+        at = held(positions[i[along:stop]], x.shape[along])
+        return x[(*i[:along], at, *i[stop:])]
+
+    return te.compute(shape, element, "gather")
+
+
+def gather_elements(x: Tensor, positions: Tensor, *, axis: int = 0) -> Tensor:
+    """At each index of `positions` the element of `x` there, but for the axis, which it says."""
+    check_integer(positions, "the positions of gather_elements")
+    along = axis_number(axis, x.rank, "gather_elements")
+    check_rank(positions, x.rank, "gather_elements with positions of another rank: it")
+
+    def element(*i: Expr) -> Expr:
+        at = [
+            held(positions[i], extent) if d == along else _kept(index, extent, positions.shape[d])
+            for d, (index, extent) in enumerate(zip(i, x.shape, strict=True))
+        ]
+        return x[tuple(at)]
+
+    return te.compute(positions.shape, element, "gather_elements")
+
+
+def _kept(index: Expr, extent: Expr, size: Expr) -> Expr:
+    """An index below `size`, for an axis of this extent."""
+    return index if size is extent else clamped(index, extent)
+
+
+def gather_nd(x: Tensor, positions: Tensor, *, batch_dims: int = 0) -> Tensor:
+    """The slices of `x` at tuples of positions, the last dimension of `positions`.
+
+    batch_dims: leading dimensions that both have in common.
+    Raises ShapeError if the last extent is not constant, or above the rank of `x`.
+    """
+    check_integer(positions, "the positions of gather_nd")
+    check_rank(positions, range(batch_dims + 1, 99), "gather_nd: positions")
+    last = positions.shape[-1]
+    if not isinstance(last, Const) or int(last.value) + batch_dims > x.rank:
+        raise ShapeError(
+            "gather_nd wants tuples of a known number of positions, at most one an axis",
+            given=f"{positions!r} of {x!r}",
+        )
+    for d in range(batch_dims):
+        check_extents(x.shape[d], positions.shape[d], "gather_nd of batches that differ")
+    length, outer = int(last.value), positions.rank - 1
+    shape = (*positions.shape[:-1], *x.shape[batch_dims + length :])
+
+    def element(*i: Expr) -> Expr:
+        at = [held(positions[(*i[:outer], k)], x.shape[batch_dims + k]) for k in range(length)]
+        return x[(*i[:batch_dims], *at, *i[outer:])]
+
+    return te.compute(shape, element, "gather_nd")
+
+
+def array_feature_extractor(x: Tensor, positions: Tensor) -> Tensor:
+    """The columns at `positions` (all its elements, in order) of the last axis of `x`.
+
+    A vector is taken as a matrix of one row. Source: ONNX-ML, ArrayFeatureExtractor.
+    """
+    check_integer(positions, "the positions of array_feature_extractor")
+    check_rank(x, range(1, 99), "array_feature_extractor")
+    check_rank(positions, range(1, 99), "array_feature_extractor: positions")
+    count = positions.shape[-1]
+    first = (0,) * (positions.rank - 1)
+    rows = x.shape[:-1] or (1,)
+
+    def element(*i: Expr) -> Expr:
+        at = held(positions[(*first, i[-1])], x.shape[-1])
+        return x[(*(i[:-1] if x.rank > 1 else ()), at)]
+
+    return te.compute((*rows, count), element, "array_feature_extractor")
+
+
+OPERATORS: Final[tuple[Operator, ...]] = operators(
+    gather, gather_elements, gather_nd, array_feature_extractor
+)

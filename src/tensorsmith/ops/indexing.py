@@ -1,0 +1,125 @@
+"""Positions: axes counted from the end, positions held within a tensor, ranges of indices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tensorsmith import script as T
+from tensorsmith.arith import Analyzer
+from tensorsmith.errors import DTypeError, ShapeError
+from tensorsmith.ir import Const, DType, Expr, ExprLike, Select, Var, as_expr, select
+from tensorsmith.ir.dtype import index
+from tensorsmith.te import Tensor
+
+
+def axis_number(axis: int, rank: int, what: str) -> int:
+    """`axis` counted from the front. Raises ShapeError unless ``-rank <= axis < rank``."""
+    if not -rank <= axis < rank:
+        raise ShapeError(
+            f"{what} has no axis {axis}",
+            given=f"a tensor of rank {rank}",
+            try_=f"an axis from {-rank} to {rank - 1}" if rank else "a tensor with dimensions",
+        )
+    return axis % rank
+
+
+def axis_numbers(axes: Sequence[int], rank: int, what: str) -> tuple[int, ...]:
+    """Each of `axes` counted from the front. Raises ShapeError for one that is named twice."""
+    found = tuple(axis_number(a, rank, what) for a in axes)
+    if len(set(found)) < len(found):
+        raise ShapeError(f"{what} names an axis twice", given=f"axes {tuple(axes)}")
+    return found
+
+
+def check_rank(x: Tensor, rank: int | range, what: str) -> None:
+    """Raise ShapeError unless the rank of `x` is `rank`, or among the range."""
+    allowed = range(rank, rank + 1) if isinstance(rank, int) else rank
+    if x.rank not in allowed:
+        ranks = str(rank) if isinstance(rank, int) else f"{rank.start} or more"
+        raise ShapeError(f"{what} takes a tensor of rank {ranks}", given=repr(x))
+
+
+def check_extents(a: ExprLike, b: ExprLike, what: str) -> None:
+    """Raise ShapeError if the extents are known to differ."""
+    if Analyzer().prove(T.equal(as_expr(a), as_expr(b))) is False:
+        raise ShapeError(what, given=f"{a!r} and {b!r}")
+
+
+def check_type(x: Tensor, wanted: DType | str, what: str) -> None:
+    """Raise DTypeError unless the elements of `x` have the type."""
+    if x.dtype.name != str(wanted):
+        raise DTypeError(f"{what} has to be {wanted}", given=repr(x))
+
+
+def check_float(x: Tensor, what: str) -> None:
+    """Raise DTypeError unless the elements of `x` are floats with arithmetic."""
+    if not x.dtype.is_float:
+        raise DTypeError(f"{what} takes floats", given=repr(x))
+
+
+def check_integer(x: Tensor, what: str) -> None:
+    """Raise DTypeError unless the elements of `x` are integers."""
+    if not x.dtype.is_integer:
+        raise DTypeError(f"{what} has to hold integers", given=repr(x))
+
+
+def ranges(axes: Sequence[Expr], shape: Sequence[Expr]) -> Analyzer:
+    """The facts that hold where an element is computed: each axis lies within its extent."""
+    facts = Analyzer()
+    for axis, extent in zip(axes, shape, strict=True):
+        if isinstance(axis, Var):
+            facts.bind(axis, 0, extent)
+    return facts
+
+
+def product(extents: Iterable[ExprLike]) -> Expr:
+    """The product of the extents; 1 of none."""
+    result = as_expr(1)
+    for extent in extents:
+        result = as_expr(extent) if result is as_expr(1) else result * extent
+    return result
+
+
+def is_one(extent: Expr) -> bool:
+    """Whether `extent` is the constant 1."""
+    return isinstance(extent, Const) and extent.value == 1
+
+
+def as_index(value: ExprLike) -> Expr:
+    """An integer as an ``index``."""
+    e = as_expr(value)
+    return e if e.dtype.is_index else T.cast(e, index)
+
+
+def from_end(position: ExprLike, extent: ExprLike) -> Expr:
+    """`position`, where a negative one counts from the end."""
+    i = as_index(position)
+    return select(i < 0, i + extent, i)
+
+
+def clamped(position: ExprLike, extent: ExprLike) -> Expr:
+    """`position` moved to the nearest one of the axis."""
+    return T.max(T.min(as_index(position), as_expr(extent) - 1), 0)
+
+
+def zero(type_: DType) -> Expr:
+    """The zero (or false) of a type."""
+    return Const(False if type_.is_bool else 0, type_)
+
+
+def read(x: Tensor, indices: Sequence[ExprLike], facts: Analyzer) -> Expr:
+    """The element of `x` at `indices`; where they may lie outside for all `facts` say, guarded."""
+    conditions: list[Expr] = []
+    simple = [facts.simplify(as_index(i)) for i in indices]
+    for position, extent in zip(simple, x.shape, strict=True):
+        if facts.prove(position >= 0) is not True:
+            conditions.append(position >= 0)
+        if facts.prove(position < extent) is not True:
+            conditions.append(position < extent)
+    element = x[tuple(simple)]
+    if not conditions:
+        return element
+    inside = conditions[0]
+    for condition in conditions[1:]:
+        inside = inside & condition
+    return Select(inside, element, zero(x.dtype))

@@ -1,0 +1,92 @@
+"""Operators computed by the reference interpreter, or natively, and their ONNX reference."""
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from tensorsmith import codegen, schedule, te
+from tensorsmith.arith import Analyzer
+from tensorsmith.evaluate import interpret
+from tensorsmith.ir import Const, Var, as_expr, substitute
+from tensorsmith.ops import OPERATORS
+
+
+def compute(name, *arrays, native=False, symbolic=False, **attrs):
+    """The results of an operator of these arrays (None for an operand that is left out).
+
+    symbolic: every dimension is a variable of its own, else a constant. native: by compiled code.
+    Attributes that are expressions hold constants only. One result comes back as an array.
+    """
+    sizes = {}
+
+    def extent(size, what):
+        if not symbolic:
+            return as_expr(size)
+        variable = Var(what, low=0)
+        sizes[variable] = as_expr(size)
+        return variable
+
+    tensors = [
+        None
+        if a is None
+        else te.placeholder(
+            [extent(n, f"n{k}_{d}") for d, n in enumerate(a.shape)], a.dtype.name, f"x{k}"
+        )
+        for k, a in enumerate(arrays)
+    ]
+    results = OPERATORS[name](tensors, attrs)
+    program = te.program([t for t in tensors if t is not None], results)
+    outputs = [np.zeros(shape_of(r, sizes), r.dtype.numpy) for r in results]
+    inputs = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays if a is not None]
+    if native:
+        codegen.build(schedule.default(program))(*inputs, *outputs)
+    else:
+        interpret(program, *inputs, *outputs)
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def shape_of(tensor, sizes):
+    """The shape of a tensor for these sizes of the dimensions."""
+    facts = Analyzer()
+    extents = [facts.simplify(substitute(e, sizes)) for e in tensor.shape]
+    assert all(isinstance(e, Const) for e in extents), extents
+    return tuple(int(e.value) for e in extents)
+
+
+def onnx_reference(op, *arrays, outputs=1, opset=23, domain="", **attrs):
+    """The outputs of a model with this one node, by ONNX's own implementation."""
+    names = ["" if a is None else f"x{k}" for k, a in enumerate(arrays)]
+    results = [f"y{k}" for k in range(outputs)]
+    node = onnx.helper.make_node(op, names, results, domain=domain, **attrs)
+    graph = onnx.helper.make_graph(
+        [node],
+        "one",
+        [
+            onnx.helper.make_tensor_value_info(
+                n, onnx.helper.np_dtype_to_tensor_dtype(a.dtype), a.shape
+            )
+            for n, a in zip(names, arrays, strict=True)
+            if a is not None
+        ],
+        [onnx.helper.make_empty_tensor_value_info(r) for r in results],
+    )
+    opsets = [onnx.helper.make_opsetid("", opset)]
+    if domain:
+        opsets.append(onnx.helper.make_opsetid(domain, opset))
+    model = onnx.helper.make_model(graph, opset_imports=opsets)
+    feeds = {n: a for n, a in zip(names, arrays, strict=True) if a is not None}
+    found = ReferenceEvaluator(model).run(None, feeds)
+    return found[0] if outputs == 1 else tuple(found)
+
+
+def random(rng, shape, dtype="float32", low=None, high=None):
+    """Random elements: floats around 0, integers of the range."""
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    if np.issubdtype(kind, np.integer):
+        return rng.integers(-9 if low is None else low, 10 if high is None else high, shape).astype(
+            kind
+        )
+    return rng.standard_normal(shape).astype(kind)
