@@ -1,10 +1,12 @@
 """How definitions are put together: order, names, parameters, allocations."""
 
 import numpy as np
+import pytest
 
 from tensorsmith import te
+from tensorsmith.errors import EvaluationError, IRError
 from tensorsmith.evaluate import interpret
-from tensorsmith.ir import Alloc, Block, For, Seq
+from tensorsmith.ir import Alloc, Block, For, Seq, equal
 
 
 def statements(program):
@@ -92,3 +94,41 @@ def test_a_made_name_does_not_hide_a_given_one():
     for name in ("t", "t_1", "t", "t_1", "t"):
         tensor = te.compute((3,), lambda i, t=tensor: t[i], name)
     assert block_names(te.program([A], tensor)) == ["t", "t_1", "t_2", "t_1_1", "t_3"]
+
+
+def test_inlined_definitions_have_no_block_or_memory():
+    A = te.placeholder((3, 4), name="A")
+    double = te.compute((3, 4), lambda i, j: A[i, j] * 2.0, "double")
+    turned = te.compute((4, 3), lambda i, j: double[j, i] + double[0, i], "turned")
+    total = te.compute(
+        (4,), lambda i: te.sum(turned[i, k], axis=k) if (k := te.reduce_axis(3)) else 0, "total"
+    )
+    program = te.program([A], total, inline=[double, turned])
+    assert block_names(program) == ["total"]
+    x, y = np.arange(12, dtype="f4").reshape(3, 4), np.zeros(4, "f4")
+    interpret(program, x, y)
+    np.testing.assert_array_equal(y, 2 * (x.sum(0) + 3 * x[0]))
+
+
+def test_what_needs_memory_is_not_inlined():
+    A = te.placeholder((3,), name="A")
+    k = te.reduce_axis(3)
+    total = te.compute((), lambda: te.sum(A[k], axis=k), "total")
+    scaled = te.compute((3,), lambda i: A[i] / total, "scaled")
+    for output, inline in ((scaled, total), (total, total)):
+        with pytest.raises(IRError, match="'total' cannot be computed where it is read"):
+            te.program([A], output, inline=[inline])
+
+
+def test_checks_are_facts():
+    m, n = te.var("m", min=0), te.var("n", min=0)
+    A, B = te.placeholder((m,), name="A"), te.placeholder((n,), name="B")
+    both = te.compute((m,), lambda i: A[i] + B[i], "both")
+    with pytest.raises(IRError, match="outside"):
+        te.program([A, B], both)
+    program = te.program([A, B], both, checks=[(equal(m, n), "as many")])
+    x, y = np.arange(3, dtype="f4"), np.zeros(3, "f4")
+    interpret(program, x, x, y)
+    np.testing.assert_array_equal(y, x + x)
+    with pytest.raises(EvaluationError, match="as many"):
+        interpret(program, x, np.zeros(4, "f4"), y)

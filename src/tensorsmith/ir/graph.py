@@ -204,6 +204,27 @@ class MatchShape(Binding):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Alias(Binding):
+    """The same elements by another shape, in row-major order and in the same memory.
+
+    result: of the operand's dtype, and of as many elements for all values of the dimensions.
+    """
+
+    result: Buffer
+    operand: Buffer
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The tensor by its new shape."""
+        return (self.result,)
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The operand."""
+        return (self.operand,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Body:
     """The inside of a branch or loop. Sees what is defined before it outside.
 

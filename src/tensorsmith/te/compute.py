@@ -100,6 +100,16 @@ class Compute(Definition):
             return start
         return seq(start, self.lower_within(nest, lowering, has_init=False))
 
+    def inline(self, lowering: Lowering) -> None:
+        """Have `lowering` compute each element of the outputs where it is read.
+
+        Raises IRError if an element is a reduction.
+        """
+        if self.reductions:
+            super(Compute, self).inline(lowering)
+        for output, value in zip(self.outputs, self.values, strict=True):
+            lowering.inline(output, self.axes, value)
+
     def lower_within(self, nest: Nest, lowering: Lowering, *, has_init: bool = True) -> Stmt:
         """The same, with the loops of `nest` outermost and their iterators the block's first."""
         for axis, extent in zip(self.axes, self.outputs[0].shape, strict=True):

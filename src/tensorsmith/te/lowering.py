@@ -17,6 +17,7 @@ from tensorsmith.ir import (
     Var,
     as_expr,
     seq,
+    substitute,
     transform,
 )
 from tensorsmith.te.tensor import Definition, Tensor
@@ -65,6 +66,20 @@ class Lowering:
         """Let `tensor` live at `place`."""
         self.places[tensor] = place
         self.reads[tensor] = place.read
+
+    def inline(self, tensor: Tensor, axes: Sequence[Var], value: Expr) -> None:
+        """Let the element of `tensor` at `axes` be `value`, computed wherever it is read."""
+        element = self.expr(value)
+        cache: dict[tuple[Expr, ...], Expr] = {}
+
+        def read(indices: tuple[Expr, ...]) -> Expr:
+            found = cache.get(indices)
+            if found is None:
+                at: dict[Expr, Expr] = dict(zip(axes, indices, strict=True))
+                found = cache[indices] = substitute(element, at)
+            return found
+
+        self.reads[tensor] = read
 
     def make_buffer(self, tensor: Tensor) -> Buffer:
         """A new buffer in which `tensor` lives from now on."""

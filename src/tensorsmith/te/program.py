@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from tensorsmith.errors import IRError
-from tensorsmith.ir import AttrValue, TensorProgram, Var, free_vars
+from tensorsmith.ir import Assert, AttrValue, Expr, TensorProgram, Var, free_vars, seq
 from tensorsmith.te.graph import definitions_under
 from tensorsmith.te.lowering import Lowering
 from tensorsmith.te.origin import caller, placed
@@ -20,6 +20,8 @@ def program(
     name: str = "main",
     *,
     attrs: Mapping[str, AttrValue] = MappingProxyType({}),
+    inline: Collection[Tensor] = (),
+    checks: Sequence[tuple[Expr, str]] = (),
 ) -> TensorProgram:
     """The program that computes `outputs` from `inputs`, verified.
 
@@ -27,6 +29,10 @@ def program(
     one block within its loops, in an order in which it follows what it reads; tensors that are
     neither inputs nor outputs are allocated.
     inputs: most often placeholders. A tensor with a definition is taken as given.
+    inline: tensors without a block and memory of their own: each of their elements is computed
+        where it is read. They are computes without reductions, and no outputs.
+    checks: conditions on dimensions and scalars, checked first with these messages, and facts for
+        what follows.
     Raises IRError if an output is also an input, if a placeholder or a scalar is used that is not
     among the inputs, or if the program breaks a rule of well-formedness.
 
@@ -47,10 +53,36 @@ def program(
         params = tuple(
             lowering.make_buffer(p) if isinstance(p, Tensor) else p for p in (*arguments, *results)
         )
-        body = lowering.statements(definitions)
+        asserts = [Assert(lowering.expr(c), m) for c, m in checks]
+        kept = _with_blocks(definitions, lowering, inline, results)
+        body = seq(*asserts, lowering.statements(kept))
         made = TensorProgram(name, params, body, MappingProxyType(dict(attrs)), span=span)
         verify(made)
         return made
+
+
+def _with_blocks(
+    definitions: Sequence[Definition],
+    lowering: Lowering,
+    inline: Collection[Tensor],
+    outputs: Sequence[Tensor],
+) -> list[Definition]:
+    """The definitions that get a block; the others are read where they are used from now on.
+
+    Raises IRError for a tensor that cannot be computed where it is read.
+    """
+    kept: list[Definition] = []
+    for definition in definitions:
+        if not any(o in inline for o in definition.outputs):
+            kept.append(definition)
+            continue
+        if any(o in outputs or o not in inline for o in definition.outputs):
+            raise IRError(
+                f"{definition.name!r} cannot be computed where it is read",
+                because="one of its tensors needs memory: it is an output, or not to be inlined",
+            )
+        definition.inline(lowering)
+    return kept
 
 
 def _check_parameters(inputs: Sequence[Tensor | Var], outputs: Sequence[Tensor]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tensorsmith.errors import ShapeError, Span
+from tensorsmith.errors import IRError, ShapeError, Span
 from tensorsmith.ir import (
     Attrs,
     Buffer,
@@ -90,6 +90,16 @@ class Definition(ABC):
     @abstractmethod
     def lower(self, lowering: Lowering) -> Stmt:
         """The statement that computes the outputs, whose places `lowering` knows."""
+
+    def inline(self, lowering: Lowering) -> None:
+        """Have `lowering` compute each element of the outputs where it is read.
+
+        Raises IRError if an element is no expression.
+        """
+        raise IRError(
+            f"{self.name!r} cannot be computed where it is read",
+            because="only what is computed without a reduction can",
+        )
 
 
 def tensors_read(exprs: Iterable[Expr]) -> tuple[Tensor, ...]:
