@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensorsmith.ir import (
     Add,
     Block,
     Buffer,
     Call,
+    Cast,
     Const,
     Div,
     Expr,
@@ -27,8 +28,9 @@ from tensorsmith.ir.rewrite import statements
 class Contraction:
     """A sum of products of two tensors: ``C[m.., n..] += A[m.., k..] * B[k.., n..]``.
 
-    Each tuple has the places of block iterators: `m` stand in A and C alone, `n` in B and C alone,
-    `batch` in all three, `k` are reduced.
+    Each tuple has the places of block iterators: `m` move A and C alone, `n` move B and C alone,
+    `batch` move all three, `k` are reduced. Subscripts may be any functions of them, as those of a
+    convolution are. The last subscript of C moves with an `n`, unless there is none.
     """
 
     output: Buffer
@@ -38,6 +40,10 @@ class Contraction:
     n: tuple[int, ...]
     batch: tuple[int, ...]
     k: tuple[int, ...]
+
+    def turned(self) -> Contraction:
+        """The same with the operands in the other order."""
+        return replace(self, left=self.right, right=self.left, m=self.n, n=self.m)
 
 
 def contraction(block: Block) -> Contraction | None:
@@ -50,16 +56,24 @@ def contraction(block: Block) -> Contraction | None:
         return None
     if not isinstance(product, Mul):
         return None
-    left, right = product.args
-    if not isinstance(left, Load) or not isinstance(right, Load) or left.buffer is right.buffer:
+    left, right = map(_factor, product.args)
+    if left is None or right is None or left.buffer is right.buffer:
+        return None
+    if body.buffer in (left.buffer, right.buffer):
         return None
     return _roles(block, body, left, right)
 
 
-def _roles(block: Block, body: Store, left: Load, right: Load) -> Contraction | None:
-    """What part each iterator plays; None unless every subscript is one iterator, or fixed."""
-    if not all(_plain(i) for i in (*body.indices, *left.indices, *right.indices)):
+def _factor(e: Expr) -> Load | None:
+    """The load that a factor is, maybe converted, of an element that no data picks."""
+    inner = e.args[0] if isinstance(e, Cast) else e
+    if not isinstance(inner, Load):
         return None
+    return None if any(isinstance(x, Load) for x in postorder(*inner.indices)) else inner
+
+
+def _roles(block: Block, body: Store, left: Load, right: Load) -> Contraction | None:
+    """What part each iterator plays; None if one moves a single operand and no result, or so."""
     uses = [set(free_vars(*indices)) for indices in (body.indices, left.indices, right.indices)]
     places: dict[str, list[int]] = {"m": [], "n": [], "batch": [], "k": []}
     for at, it in enumerate(block.iters):
@@ -75,11 +89,9 @@ def _roles(block: Block, body: Store, left: Load, right: Load) -> Contraction | 
     if not places["k"]:
         return None
     roles = {name: tuple(found) for name, found in places.items()}
-    return Contraction(body.buffer, left, right, **roles)
-
-
-def _plain(index: Expr) -> bool:
-    return isinstance(index, (Var, Const))
+    what = Contraction(body.buffer, left, right, **roles)
+    last = {it.var for it in block.iters}.intersection(free_vars(*body.indices[-1:]))
+    return what.turned() if any(block.iters[at].var in last for at in what.m) else what
 
 
 def is_reduction(block: Block) -> bool:

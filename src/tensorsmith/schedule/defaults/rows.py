@@ -8,7 +8,6 @@ reduction along it becomes one partial result a lane.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from tensorsmith.ir import (
     Block,
@@ -31,14 +30,11 @@ from tensorsmith.schedule.defaults.analysis import (
     points,
     work,
 )
-from tensorsmith.schedule.errors import ScheduleError
+from tensorsmith.schedule.defaults.attempt import attempt
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.schedule.tree import blocks_in, find_block, find_loop
 from tensorsmith.target import Target
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 INLINE_WORK = 8.0
 """A block whose points cost at most so much is computed again where it is used."""
@@ -152,18 +148,6 @@ def _vectorise(s: Schedule, ref: BlockRef, target: Target) -> None:
         attempt(s, lambda: _vectorise_spatial(s, ref, loop, node, lanes))
     elif kind is IterKind.REDUCE:
         attempt(s, lambda: _vectorise_reduction(s, ref, loop, node, lanes))
-
-
-def attempt(s: Schedule, action: Callable[[], object]) -> bool:
-    """Do all of `action`, or nothing of it where a primitive is not legal."""
-    module, length = s.module, len(s.trace.instructions)
-    try:
-        action()
-    except ScheduleError:
-        s.module = module
-        del s.trace.instructions[length:]
-        return False
-    return True
 
 
 def _element_bytes(block: Block) -> int:

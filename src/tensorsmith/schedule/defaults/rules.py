@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 
 from tensorsmith.ir import TensorProgram
+from tensorsmith.schedule.defaults.attempt import attempt
 from tensorsmith.schedule.defaults.contraction import schedule_contraction
-from tensorsmith.schedule.defaults.rows import attempt, schedule_rows
-from tensorsmith.schedule.errors import ScheduleError
+from tensorsmith.schedule.defaults.rows import schedule_rows
+from tensorsmith.schedule.moves import parts_of
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.schedule.tree import blocks_in
 from tensorsmith.target import Target
@@ -37,13 +38,24 @@ def default_schedule(program: TensorProgram, target: Target | str = "host") -> S
     s = Schedule(program)
     rest = [b.name for b in blocks_in(s.program.body)]
     for name in list(rest):
-        if attempt(s, functools.partial(_contraction, s, name, target)):
-            rest.remove(name)
+        if name in rest:
+            known = {b.name for b in blocks_in(s.program.body)}
+            step = functools.partial(_contraction, s, name, target, tuple(rest))
+            if attempt(s, step):
+                rest = _untouched(s, rest, known, name)
     done = {b.name for b in blocks_in(s.program.body)}.difference(rest)
     schedule_rows(s, target, done)
     return s
 
 
-def _contraction(s: Schedule, name: str, target: Target) -> None:
-    if not schedule_contraction(s, s.get_block(name), target):
-        raise ScheduleError(f"block {name!r} is no contraction that the rule takes")
+def _contraction(s: Schedule, name: str, target: Target, rest: tuple[str, ...]) -> None:
+    schedule_contraction(s, s.get_block(name), target, rest)
+
+
+def _untouched(s: Schedule, rest: list[str], known: set[str], name: str) -> list[str]:
+    """Those of the blocks `rest` that share no nest with block `name` or with a new one."""
+    body = s.program.body
+    nests = [[b.name for b in blocks_in(p)] for p in parts_of(body)]
+    alone = [n for n in nests if name not in n and known.issuperset(n)]
+    left = {b for n in alone for b in n}
+    return [b for b in rest if b in left]

@@ -1,0 +1,158 @@
+"""Any contraction as a matrix product: one `m`, one `n`, one `k`, after any number of batches.
+
+The block gets copies of its operands and of its result that are indexed by its own iterators;
+then those that play the same part become one, in the block and in the copies alike. A convolution
+so becomes a product with a matrix of its windows, which is never stored but for the parts that are
+packed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tensorsmith.ir import Block, Buffer, Expr, IndexMap, Load, Store, Var, postorder
+from tensorsmith.schedule.defaults.analysis import Contraction
+from tensorsmith.schedule.errors import ScheduleError
+from tensorsmith.schedule.refs import BlockRef
+from tensorsmith.schedule.schedule import Schedule
+from tensorsmith.schedule.tree import find_block
+
+_Groups = Sequence[Sequence[int]]
+Axes = tuple[tuple[int, ...], ...]
+"""Groups of axes of a buffer, each of which is one iterator of a block that writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A matrix product ``C[batch.., m, n] += A[batch.., m, k] * B[batch.., k, n]``.
+
+    block: its iterators are the batches, m, n, k. left, right: the blocks that copy the operands
+    to `a` and `b`, which are indexed so, too. result: the block that copies `c` to where the result
+    belongs. axes: for each batch, m and n, the axes of the result that it is made of; none if the
+    result is not indexed by plain iterators.
+    """
+
+    block: BlockRef
+    left: BlockRef
+    right: BlockRef
+    result: BlockRef
+    a: str
+    b: str
+    c: str
+    batches: int
+    axes: Axes
+
+
+def block_of(s: Schedule, ref: BlockRef) -> Block:
+    """The block that a reference names, as it is now."""
+    block = find_block(s.program, ref.name).node
+    assert isinstance(block, Block)
+    return block
+
+
+def as_product(s: Schedule, ref: BlockRef, what: Contraction) -> Product:
+    """Bring a contraction to the form of `Product`. Raises ScheduleError where that is not legal,
+    as where an operand's index cannot be told from the iterators."""
+    axes = _axes(block_of(s, ref), [*((at,) for at in what.batch), what.m, what.n])
+    left = s.reindex(ref, what.left.buffer.name, "read")
+    right = s.reindex(ref, what.right.buffer.name, "read")
+    result = s.reindex(ref, what.output.name, "write")
+    block = block_of(s, ref)
+    a, b = (_store(block_of(s, x)).buffer for x in (left, right))
+    c = _store(block).buffer
+    groups = [(at,) for at in what.batch] + [what.m, what.n, what.k]
+    batches = len(what.batch)
+    _fuse_block(s, ref, groups)
+    _fuse_buffer(s, ref, a, (block, groups, (*range(batches + 1), batches + 2)))
+    _fuse_buffer(s, ref, b, (block, groups, (*range(batches), batches + 2, batches + 1)))
+    _fuse_result(s, result, c, (block, groups, tuple(range(batches + 2))))
+    _fuse_buffer(s, ref, c, (block, groups, tuple(range(batches + 2))))
+    return Product(ref, left, right, result, a.name, b.name, c.name, batches, axes)
+
+
+def _axes(block: Block, groups: _Groups) -> Axes:
+    """The axes of what a block stores that groups of its iterators move along."""
+    place: dict[Expr, int] = {e: d for d, e in enumerate(_store(block).indices)}
+    if any(block.iters[at].var not in place for group in groups for at in group):
+        return ()
+    return tuple(tuple(place[block.iters[at].var] for at in group) for group in groups)
+
+
+def fuse_user(s: Schedule, user: BlockRef, made: Buffer, axes: Axes) -> Axes:
+    """Give a block that uses each element of a buffer once one iterator for each group of `axes`
+    of the buffer. Gives the axes of what the block stores that these are.
+
+    Raises ScheduleError where the block has other iterators, too.
+    """
+    if all(len(group) == 1 for group in axes):
+        return axes
+    block = block_of(s, user)
+    number: dict[Expr, int] = {it.var: d for d, it in enumerate(block.iters)}
+    at = _indices(block, made)
+    if sorted(number.get(e, -1) for e in at) != list(range(len(block.iters))):
+        raise ScheduleError(f"block {user.name!r} does not run over the elements of {made.name!r}")
+    groups = [tuple(number[at[d]] for d in group) for group in axes]
+    found = _axes(block, groups)
+    _fuse_block(s, user, groups)
+    return found
+
+
+def _store(block: Block) -> Store:
+    assert isinstance(block.body, Store)
+    return block.body
+
+
+_Part = tuple[Block, _Groups, tuple[int, ...]]
+"""A block before its iterators were fused, the places of those that fuse, and which of the groups
+a buffer has."""
+
+
+def _fuse_block(s: Schedule, ref: BlockRef, groups: _Groups) -> None:
+    block = block_of(s, ref)
+    inputs = tuple(Var(f"i{d}") for d in range(len(block.iters)))
+    outputs = [_fused([(inputs[at], block.iters[at].extent) for at in group]) for group in groups]
+    s.transform_block_layout(ref, IndexMap(inputs, outputs))
+
+
+def _fuse_buffer(s: Schedule, ref: BlockRef, buffer: Buffer, part: _Part) -> None:
+    """Give a buffer that is indexed by the iterators of a block one dimension a group."""
+    order = {v: d for d, v in enumerate(_indices(part[0], buffer))}
+    s.transform_layout(ref, buffer.name, _map(order, part))
+
+
+def _indices(block: Block, buffer: Buffer) -> tuple[Expr, ...]:
+    """Where the block loads the buffer."""
+    loads = (x for x in postorder(_store(block).value) if isinstance(x, Load))
+    return next(x.indices for x in loads if x.buffer is buffer)
+
+
+def _map(order: dict[Expr, int], part: _Part) -> IndexMap:
+    """From a place for each iterator to one for each group."""
+    block, groups, wanted = part
+    inputs = tuple(Var(f"i{d}") for d in range(len(order)))
+    outputs = [
+        _fused([(inputs[order[block.iters[at].var]], block.iters[at].extent) for at in groups[g]])
+        for g in wanted
+    ]
+    return IndexMap(inputs, outputs)
+
+
+def _fuse_result(s: Schedule, ref: BlockRef, buffer: Buffer, part: _Part) -> None:
+    """Give the block that copies the result one iterator a group."""
+    block = part[0]
+    copy = block_of(s, ref)
+    source = next(x for x in postorder(_store(copy).value) if isinstance(x, Load))
+    places = _indices(block, buffer)
+    position: dict[Expr, int] = {it.var: d for d, it in enumerate(copy.iters)}
+    order = {ours: position[own] for ours, own in zip(places, source.indices, strict=True)}
+    s.transform_block_layout(ref, _map(order, part))
+
+
+def _fused(parts: Sequence[tuple[Var, Expr]]) -> Expr:
+    """One index for several, the last of them the fastest."""
+    total: Expr | None = None
+    for v, extent in parts:
+        total = v if total is None else total * extent + v
+    assert total is not None
+    return total

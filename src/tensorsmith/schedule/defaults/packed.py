@@ -1,0 +1,333 @@
+"""Matrix products, packed: tiled for registers and caches, on threads, with what follows them.
+
+The tile of the result that one inner loop computes stays in registers: some rows of a few vectors
+of columns. Both operands are packed so that this loop reads them in the order in which they lie.
+What computes an operand element by element is done while it is packed; what is done with the result
+element by element is done with the tile while it is in registers. Source: Goto and van de Geijn,
+Anatomy of high-performance matrix multiplication, 2008; Van Zee and van de Geijn, BLIS, 2015.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tensorsmith.ir import Block, Const, Expr, For, IndexMap, Load, Store, Var, free_vars, postorder
+from tensorsmith.schedule.defaults.analysis import Contraction, is_reduction
+from tensorsmith.schedule.defaults.attempt import attempt
+from tensorsmith.schedule.defaults.canonical import Axes, Product, as_product, block_of, fuse_user
+from tensorsmith.schedule.defaults.tiles import Sizes, Tiles, choose_tiles
+from tensorsmith.schedule.refs import BlockRef, LoopRef
+from tensorsmith.schedule.schedule import Schedule
+from tensorsmith.schedule.tree import find_loop
+from tensorsmith.target import Target
+
+PACK_DEPTH = 16
+"""Steps of `k` that are packed for all tiles before the next ones, so that few pages are in use."""
+PARALLEL_FLOPS = 2_000_000.0
+"""Operations below which threads do not pay."""
+MOST_UNROLLED = 64
+"""Vectors of one tile that are stored without a loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """The loops of a product, outermost first; a part that is not tiled has no loop."""
+
+    batch: LoopRef | None
+    strip: LoopRef | None
+    panel: LoopRef | None
+    column: LoopRef
+    row: LoopRef
+    k: LoopRef
+    i: LoopRef
+    vector: LoopRef
+    lane: LoopRef
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """How an operand gets to where the inner loop reads it.
+
+    copy: the block that reads it from where it lies; pack: the one that lays it out in tiles.
+    turned: whether it lies along `k`, so that a tile is transposed on the way.
+    """
+
+    copy: BlockRef
+    pack: BlockRef
+    turned: bool
+    size: int
+
+
+def schedule_packed(
+    s: Schedule, ref: BlockRef, what: Contraction, target: Target, free: Collection[str]
+) -> None:
+    """Schedule a contraction. Raises ScheduleError where a step is not legal.
+
+    free: the blocks that may become part of it.
+    """
+    product = as_product(s, ref, what)
+    block = block_of(s, ref)
+    extents = [_known(it.extent) for it in block.iters]
+    batches = 1
+    for extent in extents[: product.batches]:
+        batches *= extent or 1
+    m, n, k = extents[product.batches :]
+    sizes = Sizes(m, n, k, what.output.dtype.bytes)
+    tiles = choose_tiles(sizes, target, batches)
+    a, b = _operands(s, product, tiles, free)
+    result = _with_users(s, product, free)
+    nest = _nest(s, product, tiles, target.lanes(sizes.bytes))
+    s.reverse_compute_at(result, nest.row)
+    places = _places(nest, tiles)
+    for operand, place in zip((a, b), places, strict=True):
+        if place is not None:
+            s.compute_at(operand.pack, place)
+    s.vectorize(nest.lane)
+    s.unroll(nest.vector)
+    s.unroll(nest.i)
+    first = s.decompose_reduction(product.block, nest.k)
+    *_, rows, vectors, columns = s.get_loops(first)
+    s.unroll(rows)
+    s.unroll(vectors)
+    s.vectorize(columns)
+    lanes = target.lanes(sizes.bytes)
+    _finish_tile(s, result, nest.row, lanes)
+    pairs = zip((a, b), places, strict=True)
+    packing = [_pack(s, operand, place, lanes) for operand, place in pairs]
+    if target.cores > 1 and sizes.flops * batches >= PARALLEL_FLOPS:
+        _parallel(s, nest, (packing[0], packing[1]), places, batches >= target.cores)
+
+
+def _known(extent: Expr) -> int | None:
+    return int(extent.value) if isinstance(extent, Const) else None
+
+
+# --- Operands and result ---------------------------------------------------------------------
+
+
+def _operands(
+    s: Schedule, product: Product, tiles: Tiles, free: Collection[str]
+) -> tuple[Operand, Operand]:
+    """The blocks that pack A and B, padded to whole tiles. The result is summed in a tile, too."""
+    block = block_of(s, product.block)
+    at = product.batches
+    steps = (tiles.rows * max(tiles.panel, 1), tiles.columns * max(tiles.strip, 1))
+    padding = [1] * len(block.iters)
+    padding[at], padding[at + 1] = steps
+    made: dict[str, BlockRef] = {}
+    if not all(_divides(block.iters[d].extent, padding[d]) for d in (at, at + 1)):
+        pads, backs = s.pad_einsum(product.block, padding)
+        made = {p.name: p for p in (*pads, *backs)}
+    sides = (
+        (product.left, product.a, tiles.rows, at + 1),
+        (product.right, product.b, tiles.columns, at),
+    )
+    a, b = (_operand(s, product, made.get(f"{side[1]}_pad"), side) for side in sides)
+    for operand in (a, b):
+        _inline_producers(s, operand.copy, free)
+    back = made.get(f"{product.c}_unpad")
+    if back is not None:
+        s.compute_inline(back)
+    s.set_scope(product.block, 0, "local")
+    _lay_out(s, product, tiles)
+    return a, b
+
+
+def _operand(
+    s: Schedule, product: Product, pack: BlockRef | None, side: tuple[BlockRef, str, int, int]
+) -> Operand:
+    """The blocks of one operand: the copy of it, its buffer, the size of a tile, and the place of
+    `k` among the copy's iterators say which. pack: the block that pads it."""
+    copy, name, size, depth = side
+    turned = _lies_along(block_of(s, copy), depth)
+    if not turned:
+        if pack is not None:
+            s.compute_inline(copy)
+        return Operand(pack or copy, pack or copy, turned, size)
+    if pack is None:
+        pack = s.cache_read(product.block, name, "global")
+    s.set_scope(copy, 0, "local")
+    return Operand(copy, pack, turned, size)
+
+
+def _divides(extent: Expr, by: int) -> bool:
+    return by == 1 or (isinstance(extent, Const) and int(extent.value) % by == 0)
+
+
+def _lies_along(copy: Block, at: int) -> bool:
+    """Whether what a block copies lies along its iterator number `at` alone."""
+    assert isinstance(copy.body, Store)
+    loads = [e for e in postorder(copy.body.value) if isinstance(e, Load) and e.indices]
+    own = [it.var for it in copy.iters]
+    return bool(loads) and all(
+        {v for v in free_vars(e.indices[-1]) if v in own} == {own[at]} for e in loads
+    )
+
+
+def _inline_producers(s: Schedule, copy: BlockRef, free: Collection[str]) -> None:
+    """Have a block compute what it copies, where that is one value an element."""
+    for producer in s.get_producers(copy):
+        alone = producer.name in free and len(s.get_consumers(producer)) == 1
+        if alone and not is_reduction(block_of(s, producer)):
+            attempt(s, functools.partial(s.compute_inline, producer))
+
+
+def _lay_out(s: Schedule, product: Product, tiles: Tiles) -> None:
+    """Lay out the packed operands so that the inner loop reads them in order: (batch.., tile, k,
+    element)."""
+    block = block_of(s, product.block)
+    assert isinstance(block.body, Store)
+    at = product.batches
+    m, n, k = (it.var for it in block.iters[at:])
+    for load in (e for e in postorder(block.body.value) if isinstance(e, Load)):
+        if load.buffer is block.body.buffer:
+            continue
+        outer, size = (m, tiles.rows) if m in load.indices else (n, tiles.columns)
+        index_map = _tiled(load.indices, outer, k, size)
+        s.transform_layout(product.block, load.buffer.name, index_map)
+
+
+def _tiled(indices: tuple[Expr, ...], var: Var, k: Var, size: int) -> IndexMap:
+    """From where the subscripts of an operand say to (others, var // size, k, var % size)."""
+    inputs = tuple(Var(f"i{d}") for d in range(len(indices)))
+    at, depth = indices.index(var), indices.index(k)
+    others = [x for d, x in enumerate(inputs) if d not in (at, depth)]
+    return IndexMap(inputs, (*others, inputs[at] // size, inputs[depth], inputs[at] % size))
+
+
+def _with_users(s: Schedule, product: Product, free: Collection[str]) -> BlockRef:
+    """The last of the blocks that do something with each element of the result, one after the
+    other; those before it become part of it."""
+    result, axes = product.result, product.axes
+    while True:
+        block = block_of(s, result)
+        assert isinstance(block.body, Store)
+        users = s.get_consumers(result)
+        if block.body.buffer in s.program.buffers or len(users) != 1:
+            return result
+        (user,) = users
+        if user.name not in free or is_reduction(block_of(s, user)):
+            return result
+        found = _joined(s, result, user, axes)
+        if found is None:
+            return result
+        result, axes = user, found
+
+
+def _joined(s: Schedule, result: BlockRef, user: BlockRef, axes: Axes) -> Axes | None:
+    """Compute a result where it is used; the axes of what the user stores. None if that is not
+    legal."""
+    made = block_of(s, result).body
+    assert isinstance(made, Store)
+    found: list[Axes] = []
+
+    def join() -> None:
+        found.append(fuse_user(s, user, made.buffer, axes))
+        s.compute_inline(result)
+
+    return found[0] if attempt(s, join) else None
+
+
+# --- Loops -----------------------------------------------------------------------------------
+
+
+def _nest(s: Schedule, product: Product, tiles: Tiles, lanes: int) -> Nest:
+    """Tile the loops of the product."""
+    *batches, m, n, k = s.get_loops(product.block)
+    strip = panel = None
+    parts = [tiles.columns // lanes, lanes]
+    if tiles.strip:
+        strip, column, vector, lane = s.split(n, [None, tiles.strip, *parts])
+    else:
+        column, vector, lane = s.split(n, [None, *parts])
+    if tiles.panel > 1:
+        panel, row, i = s.split(m, [None, tiles.panel, tiles.rows])
+        order = (column, row)
+    else:
+        row, i = s.split(m, [None, tiles.rows])
+        order = (row, column) if tiles.panel else (column, row)
+    outer = [x for x in (strip, panel) if x is not None]
+    s.reorder(*batches, *outer, *order, k, i, vector, lane)
+    batch = s.fuse(*batches) if len(batches) > 1 else (batches[0] if batches else None)
+    if tiles.panel == 1:
+        return Nest(batch, strip, row, column, column, k, i, vector, lane)
+    return Nest(batch, strip, panel, column, row, k, i, vector, lane)
+
+
+def _places(nest: Nest, tiles: Tiles) -> tuple[LoopRef | None, LoopRef | None]:
+    """The loops in which A and B are packed; None: before all."""
+    return (nest.panel if tiles.panel else nest.batch, nest.strip if tiles.strip else nest.batch)
+
+
+def _finish_tile(s: Schedule, result: BlockRef, row: LoopRef, lanes: int) -> None:
+    """Store a tile of the result from registers."""
+    loops = s.get_loops(result)
+    inner = loops[[x.var for x in loops].index(row.var) + 1 :]
+    block = block_of(s, result)
+    assert isinstance(block.body, Store)
+    last = set(free_vars(*block.body.indices[-1:]))
+    bindings = [it.binding for it in block.iters if it.var in last]
+    along = [x for x in inner if x.var in free_vars(*bindings)]
+    if not along:
+        return
+    if along[-1] is not inner[-1]:
+        s.reorder(*[x for x in inner if x is not along[-1]], along[-1])
+    _vectors(s, along[-1], lanes)
+    for x in inner:
+        if x is not along[-1]:
+            s.unroll(x)
+
+
+def _vectors(s: Schedule, loop: LoopRef, lanes: int) -> None:
+    """Run a loop of constant extent in vectors of `lanes`, one after the other."""
+    node = find_loop(s.program, loop.var).node
+    assert isinstance(node, For)
+    if isinstance(node.extent, Const) and int(node.extent.value) > lanes:
+        outer, loop = s.split(loop, [None, lanes])
+        s.unroll(outer)
+    s.vectorize(loop)
+
+
+def _pack(s: Schedule, operand: Operand, place: LoopRef | None, lanes: int) -> LoopRef:
+    """Order the loops of a packing block; gives the outermost of them."""
+    loops = s.get_loops(operand.pack)
+    if place is not None:
+        loops = loops[[x.var for x in loops].index(place.var) + 1 :]
+    *tiles, depth, element = loops
+    if operand.turned:
+        square = 8 if operand.size <= 8 else 16
+        steps, step = s.split(depth, [None, square])
+        s.compute_at(operand.copy, steps)
+        *_, rows, along = s.get_loops(operand.copy)
+        s.unroll(rows)
+        s.vectorize(along)
+        s.unroll(step)
+        _vectors(s, element, lanes)
+        return tiles[0] if tiles else steps
+    if not tiles:
+        _vectors(s, element, lanes)
+        return depth
+    steps, step = s.split(depth, [None, PACK_DEPTH])
+    s.reorder(*tiles[:-1], steps, tiles[-1], step, element)
+    _vectors(s, element, lanes)
+    return tiles[0] if len(tiles) > 1 else steps
+
+
+def _parallel(
+    s: Schedule,
+    nest: Nest,
+    packing: tuple[LoopRef, LoopRef],
+    places: tuple[LoopRef | None, LoopRef | None],
+    batched: bool,
+) -> None:
+    """Run panels, or strips, on threads, and the packing of what they share."""
+    if nest.batch is not None and batched:
+        s.parallel(nest.batch)
+        return
+    outer = nest.panel or nest.strip or nest.column
+    s.parallel(outer)
+    for loop, place in zip(packing, places, strict=True):
+        if place is None or (place is nest.batch) or (place is nest.strip and nest.panel):
+            s.parallel(loop)

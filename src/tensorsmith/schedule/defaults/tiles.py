@@ -1,0 +1,109 @@
+"""How large the tiles of a matrix product are, from the registers and caches of a machine.
+
+Source: Low, Igual, Smith, Quintana-Orti, Analytical modeling is enough for high-performance BLIS,
+2016, of which this is a plainer form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorsmith.target import Target
+
+SYMBOLIC = 256
+"""What an extent that is not known is taken to be."""
+MOST_DEPTH = 4096
+"""Steps of `k` that one pass over a tile of the result takes at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The extents of a product; None for what only the call tells. bytes: of an element."""
+
+    m: int | None
+    n: int | None
+    k: int | None
+    bytes: int = 4
+
+    @property
+    def flops(self) -> float:
+        """Operations of one product."""
+        return 2.0 * (self.m or SYMBOLIC) * (self.n or SYMBOLIC) * (self.k or SYMBOLIC)
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """The decisions for a packed product.
+
+    rows, columns: of the tile of the result in registers. panel: tiles of rows whose part of A is
+    packed at a time, to stay in the second-level cache; 0 for all. strip: tiles of columns whose
+    part of B is packed at a time, to stay in the cache behind; 0 for all.
+    """
+
+    rows: int
+    columns: int
+    panel: int
+    strip: int
+
+
+def choose_tiles(sizes: Sizes, target: Target, batch: int = 1) -> Tiles:
+    """Tiles for a product of which there are `batch` side by side."""
+    lanes = target.lanes(sizes.bytes)
+    vectors = _vectors(sizes.n, lanes, target.vector_registers)
+    rows = _rows(sizes.m, vectors, target)
+    columns = vectors * lanes
+    depth = sizes.k or SYMBOLIC
+    row_bytes, column_bytes = rows * depth * sizes.bytes, columns * depth * sizes.bytes
+    chunks = 2 * target.cores if target.cores > 1 and batch < 2 * target.cores else 1
+    if sizes.m is None:
+        strip = max(1, target.caches.l2 // 2 // column_bytes)
+        return Tiles(rows, columns, 1, _part(sizes.n, columns, strip, 1))
+    tall = -(-sizes.m // rows) >= chunks
+    panel = max(1, target.caches.l2 // 2 // row_bytes)
+    strip = max(1, target.caches.l3 // 4 // target.cores // column_bytes)
+    if sizes.n is None:
+        return Tiles(rows, columns, _part(sizes.m, rows, panel, 1), 1)
+    return Tiles(
+        rows,
+        columns,
+        _part(sizes.m, rows, panel, chunks if tall else 1),
+        _part(sizes.n, columns, strip, 1 if tall else chunks),
+    )
+
+
+def _vectors(n: int | None, lanes: int, registers: int) -> int:
+    """Vectors in a row of the tile: two keep both multiply-add units busy while a row's factor is
+    broadcast once; one or three where that leaves less of the last tile empty."""
+    if n is None:
+        return 2
+    whole = -(-n // lanes)
+    if whole == 1:
+        return 1
+    return 3 if registers >= 32 and whole % 2 and whole % 3 == 0 else 2
+
+
+def _rows(m: int | None, vectors: int, target: Target) -> int:
+    """Rows of the tile: as many as leave registers for a row of B and a factor, fewer where that
+    leaves less of the last tile empty, but enough to hide the latency of a multiply-add."""
+    registers = target.vector_registers
+    most = max(1, min((registers - vectors - 1) // vectors, 14 if registers >= 32 else 6))
+    if m is None:
+        return min(most, 8)
+    if m <= most:
+        return max(1, m)
+    least = min(most, max(4, -(-most // 2) + 1))
+    return min(range(least, most + 1), key=lambda r: (-(-m // r) * r, -r))
+
+
+def _part(extent: int | None, size: int, most: int, least_parts: int) -> int:
+    """Tiles of `size` that are taken at a time, of at most `most` and in no fewer parts than
+    `least_parts`, so that the parts are even; 0 for all."""
+    if extent is None:
+        return most
+    tiles = max(1, -(-extent // size))
+    parts = min(tiles, max(-(-tiles // most), least_parts))
+    if parts == 1:
+        return 0
+    candidates = range(parts, min(tiles, 2 * parts) + 1)
+    best = min(candidates, key=lambda p: (-(-tiles // p) * p, p))
+    return -(-tiles // best)
