@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from tensorsmith.ops import (
+    activations,
     bitwise,
     broadcast,
     compare,
+    contract,
+    einsum,
     elementwise,
     gather,
     movement,
@@ -14,14 +17,18 @@ from tensorsmith.ops import (
     reduce,
     shapes,
     slicing,
+    softmax,
 )
 from tensorsmith.ops.builder import GraphBuilder
 from tensorsmith.ops.operator import Operator, operators, table
 
 OPERATORS: Final[Mapping[str, Operator]] = table(
+    activations.OPERATORS,
     bitwise.OPERATORS,
     broadcast.OPERATORS,
     compare.OPERATORS,
+    contract.OPERATORS,
+    einsum.OPERATORS,
     elementwise.OPERATORS,
     gather.OPERATORS,
     movement.OPERATORS,
@@ -29,6 +36,7 @@ OPERATORS: Final[Mapping[str, Operator]] = table(
     reduce.OPERATORS,
     shapes.OPERATORS,
     slicing.OPERATORS,
+    softmax.OPERATORS,
 )
 """Every operator, by name."""
 
