@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from tensorsmith.ir.buffer import Buffer, IndexMap
 from tensorsmith.ir.expr import Expr, Load, Var
+from tensorsmith.ir.graph import GraphFunction, Opaque
 from tensorsmith.ir.module import TensorProgram
 from tensorsmith.ir.parts import (
     FIELDS,
@@ -53,7 +54,7 @@ class _Hasher:
         if isinstance(value, Expr):
             self.tokens.append(self._expr(value))
             return []
-        if isinstance(value, Buffer):
+        if isinstance(value, (Buffer, Opaque)):
             self.tokens.append(self._symbol(value))
             return []
         if isinstance(value, Defined):
@@ -75,7 +76,9 @@ class _Hasher:
 
     def _closed(self, value: object) -> object:
         """The digest of a function of a module, which has numbers of its own; else `value`."""
-        return structural_hash(value) if isinstance(value, TensorProgram) else value
+        return (
+            structural_hash(value) if isinstance(value, (TensorProgram, GraphFunction)) else value
+        )
 
     def _expr(self, root: Expr) -> str:
         """The number of `root`, after the tokens of those nodes under it that are new."""

@@ -52,9 +52,9 @@ class TensorProgram:
 
     def script(self) -> str:
         """The program in script form."""
-        from tensorsmith.ir.printer import print_program
+        from tensorsmith.ir.printer import print_function
 
-        return print_program(self)
+        return print_function(self)
 
     def show(self) -> None:
         """Print the script form, in colours where a terminal and pygments allow."""

@@ -13,8 +13,9 @@ from tensorsmith.ir.expr import Var
 
 if TYPE_CHECKING:
     from tensorsmith.ir.buffer import Buffer
+    from tensorsmith.ir.graph import Opaque
 
-Named: TypeAlias = "Var | Buffer"
+Named: TypeAlias = "Var | Buffer | Opaque"
 
 RESERVED: Final = frozenset(keyword.kwlist) | frozenset(
     [
@@ -64,7 +65,7 @@ def identifier(name: str) -> str:
 
 
 class Names:
-    """Gives each variable and buffer a name of its own among those that are visible.
+    """Gives each variable, buffer and other value a name of its own among those that are visible.
 
     A name that is taken gets the first free suffix ``_1``, ``_2``, ... Names given inside a `scope`
     are free again after it, so that loops in sequence may all run over ``i``.
@@ -77,7 +78,7 @@ class Names:
         self._undo: list[tuple[Named | None, str, str, int]] = []
 
     def of(self, named: Named) -> str:
-        """The name of a variable or buffer, chosen when it is first asked for."""
+        """The name of a variable or value, chosen when it is first asked for."""
         found = self._names.get(named)
         if found is None:
             found = self._choose(named.name, named)

@@ -7,10 +7,27 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
+import numpy as np
+
 from tensorsmith.ir.buffer import Buffer, Region
+from tensorsmith.ir.content import content_hash
 from tensorsmith.ir.dtype import DType
 from tensorsmith.ir.expr import Call, Cast, Const, Expr, Load, Reinterpret, Select, Var
-from tensorsmith.ir.module import IRModule, TensorProgram
+from tensorsmith.ir.graph import (
+    Apply,
+    Body,
+    Branch,
+    CallExtern,
+    CallProgram,
+    Check,
+    Constant,
+    Dims,
+    GraphFunction,
+    Loop,
+    MatchShape,
+    Opaque,
+)
+from tensorsmith.ir.module import Function, IRModule, TensorProgram
 from tensorsmith.ir.stmt import (
     Alloc,
     Assert,
@@ -27,8 +44,8 @@ from tensorsmith.ir.stmt import (
     While,
 )
 
-Term: TypeAlias = Expr | Stmt | TensorProgram | IRModule
-Symbol: TypeAlias = Var | Buffer
+Term: TypeAlias = Expr | Stmt | Function | IRModule
+Symbol: TypeAlias = Var | Buffer | Opaque
 
 FIELDS: Final[Mapping[type, tuple[str, ...]]] = {
     Store: ("buffer", "indices", "value"),
@@ -44,6 +61,17 @@ FIELDS: Final[Mapping[type, tuple[str, ...]]] = {
     Block: ("iters", "predicate", "reads", "writes", "attrs", "init", "body"),
     Region: ("buffer", "ranges"),
     TensorProgram: ("=params", "attrs", "body"),
+    Constant: ("data", "=result"),
+    Apply: ("op", "operands", "attrs", "=results"),
+    CallProgram: ("callee", "operands", "inplace", "=results"),
+    CallExtern: ("symbol", "operands", "attrs", "is_python", "is_pure", "=results"),
+    Dims: ("values", "=variables"),
+    Check: ("condition", "message"),
+    MatchShape: ("operand", "=result"),
+    Body: ("=variables", "=params", "bindings", "results"),
+    Branch: ("condition", "then", "orelse", "=results"),
+    Loop: ("trip", "condition", "initial", "has_condition", "body", "=results"),
+    GraphFunction: ("=params", "attrs", "body", "results"),
     IRModule: ("attrs", "functions"),
 }
 """What of each class counts, in the order of the walk. '=' marks what defines a symbol."""
@@ -51,8 +79,9 @@ FIELDS: Final[Mapping[type, tuple[str, ...]]] = {
 SYMBOL_FIELDS: Final[Mapping[type, tuple[str, ...]]] = {
     Var: ("dtype", "low", "high", "multiple_of"),
     Buffer: ("dtype", "shape", "strides", "offset", "layout", "scope", "align"),
+    Opaque: ("kind", "shape"),
 }
-"""What of a variable and of a buffer counts, when it corresponds to another one."""
+"""What of a variable and of a value counts, when it corresponds to another one."""
 
 
 class Defined:
@@ -80,7 +109,7 @@ def statements(stmt: Stmt) -> tuple[Stmt, ...]:
 def _defined(value: object) -> object:
     if isinstance(value, tuple):
         return tuple(Defined(v) for v in value)
-    assert isinstance(value, (Var, Buffer))
+    assert isinstance(value, (Var, Buffer, Opaque))
     return Defined(value)
 
 
@@ -91,6 +120,8 @@ def fields_of(node: object, names: Iterable[str]) -> Iterator[tuple[str, object]
             yield f".{name[1:]}", _defined(getattr(node, name[1:]))
         else:
             value = getattr(node, name)
+            if isinstance(value, np.ndarray):
+                value = np.asarray(value)  # one type, wherever its memory is
             yield f".{name}", statements(value) if isinstance(value, Stmt) else value
 
 
@@ -120,4 +151,6 @@ def leaf_text(value: object) -> str:
         return value.name
     if isinstance(value, DType):
         return value.name
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype.name} {value.shape} {content_hash(value)}"
     return f"{type(value).__name__} {value!r}"

@@ -1,6 +1,6 @@
-"""Programs and modules as text: the script form, which parses back to an equal module.
+"""Functions and modules as text: the script form, which parses back to an equal module.
 
-`print_program` and `print_module` are exact and canonical: equal modules of equal names give the
+`print_function` and `print_module` are exact and canonical: equal modules of equal names give the
 same bytes, and ``print(parse(print(m))) == print(m)``. `print_expr`, `print_region` and
 `print_stmt` are for people: a part of a program, of which the variables are defined elsewhere.
 """
@@ -11,21 +11,25 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
-from tensorsmith.errors import IRError
 from tensorsmith.ir.buffer import Buffer, Region
 from tensorsmith.ir.expr import Expr, Var, free_vars
 from tensorsmith.ir.expr_text import Texts, shortened
-from tensorsmith.ir.graph import GraphFunction
-from tensorsmith.ir.module import Function, IRModule, Param, TensorProgram
+from tensorsmith.ir.graph import GraphFunction, Value
+from tensorsmith.ir.graph_text import (
+    GraphPrinter,
+    bound_variables,
+    dim_text,
+    type_exprs,
+    variable_type,
+)
+from tensorsmith.ir.module import Function, IRModule, Param
 from tensorsmith.ir.names import RESERVED, Names, is_plain_name
 from tensorsmith.ir.stmt import Stmt
 from tensorsmith.ir.stmt_text import INDENT, StmtPrinter
 from tensorsmith.ir.term_text import (
     attr_exprs,
     attrs_text,
-    buffer_exprs,
     buffer_text,
-    facts_text,
     inline_text,
     region_text,
     string_text,
@@ -54,40 +58,31 @@ def print_stmt(stmt: Stmt) -> str:
     return "\n".join(printer.lines)
 
 
-def print_program(program: TensorProgram) -> str:
-    """A program by itself: the import, its dimensions, the function. Ends with a line break.
+def print_function(function: Function) -> str:
+    """A function by itself: the import, its dimensions, the function. Ends with a line break.
 
     Raises IRError if statements are nested deeper than Python's syntax takes.
     """
-    printer = _ProgramPrinter(_python_names([program.name]), depth=0)
-    printer.function(program)
+    printer = _FunctionPrinter(_python_names([function.name]), depth=0)
+    printer.function(function)
     declared = ["", *printer.declarations] if printer.declarations else []
-    return _text([*_header([program]), *declared, "", "", *printer.lines])
-
-
-def print_function(function: Function) -> str:
-    """A function of either kind by itself, as `print_program` for a program."""
-    if isinstance(function, GraphFunction):
-        raise IRError("graph functions have no text")
-    return print_program(function)
+    return _text([*_header([function]), *declared, "", "", *printer.lines])
 
 
 def print_module(module: IRModule) -> str:
-    """A module as a class of programs. Ends with a line break.
+    """A module as a class of functions. Ends with a line break.
 
     Raises IRError if statements are nested deeper than Python's syntax takes.
     """
     texts = Texts(Names(), attr_exprs(module.attrs))
     attrs = f"(attrs={attrs_text(module.attrs, texts)})" if module.attrs else ""
     aliases = ["", *texts.alias_lines()] if texts.aliases else []
-    if module.graphs:
-        raise IRError("graph functions have no text")
-    lines = [*_header(module.programs.values()), *aliases, "", ""]
+    lines = [*_header(module.functions.values()), *aliases, "", ""]
     lines.extend([f"@T.module{attrs}", "class Module:"])
     python_names = _python_names(module.functions)
     declared: dict[str, Var] = {}
-    for at, function in enumerate(module.programs.values()):
-        printer = _ProgramPrinter(python_names, depth=1, declared=declared)
+    for at, function in enumerate(module.functions.values()):
+        printer = _FunctionPrinter(python_names, depth=1, declared=declared)
         printer.function(function)
         lines.extend([""] if at else [])
         lines.extend(printer.declarations)
@@ -109,33 +104,27 @@ def _text(lines: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _header(programs: Iterable[TensorProgram]) -> list[str]:
+def _header(functions: Iterable[Function]) -> list[str]:
     """The imports. Types that use a scalar parameter must not be evaluated by Python."""
-    return [_POSTPONED, "", IMPORT] if any(map(_uses_scalars, programs)) else [IMPORT]
+    return [_POSTPONED, "", IMPORT] if any(map(_uses_scalars, functions)) else [IMPORT]
 
 
-def _signature_exprs(program: TensorProgram) -> tuple[Expr, ...]:
-    layouts = (b.layout.outputs for b in program.buffers if b.layout is not None)
-    return (
-        *(e for b in program.buffers for e in buffer_exprs(b)),
-        *(e for outputs in layouts for e in outputs),
-        *attr_exprs(program.attrs),
-    )
+def _values(function: Function) -> tuple[Value, ...]:
+    return tuple(p for p in function.params if not isinstance(p, Var))
 
 
-def _uses_scalars(program: TensorProgram) -> bool:
-    scalars = {p for p in program.params if isinstance(p, Var)}
-    return not scalars.isdisjoint(free_vars(*_signature_exprs(program)))
+def _signature_variables(function: Function) -> dict[Var, None]:
+    """The variables in the types of the parameters and in attributes, in order of first use."""
+    in_types = (v for p in _values(function) for v in bound_variables(p))
+    return dict.fromkeys([*in_types, *free_vars(*attr_exprs(function.attrs))])
 
 
-def _header_dims(program: TensorProgram) -> list[Var]:
-    """The variables that are declared before the function, in order of first use."""
-    local = {p for p in program.params if isinstance(p, Var)}
-    local.update(v for b in program.buffers if b.layout is not None for v in b.layout.inputs)
-    return [v for v in free_vars(*_signature_exprs(program)) if v not in local]
+def _uses_scalars(function: Function) -> bool:
+    scalars = {p for p in function.params if isinstance(p, Var)}
+    return not scalars.isdisjoint(_signature_variables(function))
 
 
-class _ProgramPrinter:
+class _FunctionPrinter:
     """The lines of one function, and of the declarations before it.
 
     python_names: the Python names of the functions of the module.
@@ -157,44 +146,57 @@ class _ProgramPrinter:
         """The function."""
         return self._printer.lines
 
-    def function(self, program: TensorProgram) -> None:
-        """Print `program`."""
-        for param in program.params:
+    def function(self, function: Function) -> None:
+        """Print `function`."""
+        for param in function.params:
             self.names.of(param)
         self.names.reserve(self._python_names.values())
-        for dim in _header_dims(program):
+        dims = [v for v in _signature_variables(function) if v not in function.params]
+        for dim in dims:
             self._declare(dim)
+        graph = GraphPrinter(self._printer, dims)
         # What uses a parameter cannot be named before the function.
-        in_place = _uses_scalars(program)
-        types = [] if in_place else [e for b in program.buffers for e in buffer_exprs(b)]
-        texts = Texts(self.names, (*types, *attr_exprs(program.attrs)))
+        in_place = _uses_scalars(function)
+        exprs = [] if in_place else [e for p in _values(function) for e in type_exprs(p)]
+        texts = Texts(self.names, (*exprs, *attr_exprs(function.attrs)))
         indent = INDENT * self._printer.depth
         self.declarations.extend(indent + line for line in texts.alias_lines())
-        self._printer.emit(f"@T.program{self._options(program, texts)}")
+        kind = "graph" if isinstance(function, GraphFunction) else "program"
+        self._printer.emit(f"@T.{kind}{self._options(function, texts)}")
         type_text = partial(inline_text, self.names) if in_place else texts.of
-        self._signature(program, type_text)
-        self._printer.body(program.body)
+        if isinstance(function, GraphFunction):
+            types = [graph.type_text(param, type_text) for param in function.params]
+            self._signature(function, types)
+            graph.function(function)
+        else:
+            self._signature(function, [self._param(param, type_text) for param in function.params])
+            self._printer.body(function.body)
 
     def _declare(self, dim: Var) -> None:
         name = self.names.of(dim)
         if self._declared.get(name) is dim:
             return
         self._declared[name] = dim
-        indent = INDENT * self._printer.depth
-        self.declarations.append(f'{indent}{name} = T.dim("{name}"{_dim_facts(dim)})')
+        self.declarations.append(INDENT * self._printer.depth + dim_text(name, dim))
 
-    def _options(self, program: TensorProgram, texts: Texts) -> str:
+    def _options(self, function: Function, texts: Texts) -> str:
         options = []
-        if self._python_names[program.name] != program.name:
-            options.append(f"name={string_text(program.name)}")
-        if program.attrs:
-            options.append(f"attrs={attrs_text(program.attrs, texts)}")
+        if self._python_names[function.name] != function.name:
+            options.append(f"name={string_text(function.name)}")
+        if function.attrs:
+            options.append(f"attrs={attrs_text(function.attrs, texts)}")
         return f"({', '.join(options)})" if options else ""
 
-    def _signature(self, program: TensorProgram, type_text: Callable[[Expr], str]) -> None:
+    def _param(self, param: Param, type_text: Callable[[Expr], str]) -> str:
+        if isinstance(param, Buffer):
+            return f"T.Buffer({buffer_text(self.names, param, type_text)})"
+        return variable_type(param)
+
+    def _signature(self, function: Function, types: list[str]) -> None:
         emit = self._printer.emit
-        name = self._python_names[program.name]
-        params = [self._param(param, type_text) for param in program.params]
+        name = self._python_names[function.name]
+        named = zip(function.params, types, strict=True)
+        params = [f"{self.names.of(param)}: {type_}" for param, type_ in named]
         line = f"def {name}({', '.join(params)}):"
         if len(line) + len(INDENT) * self._printer.depth <= _COLUMNS:
             emit(line)
@@ -203,17 +205,3 @@ class _ProgramPrinter:
         for param in params:
             emit(f"{INDENT}{param},")
         emit("):")
-
-    def _param(self, param: Param, type_text: Callable[[Expr], str]) -> str:
-        name = self.names.of(param)
-        if isinstance(param, Buffer):
-            return f"{name}: T.Buffer({buffer_text(self.names, param, type_text)})"
-        facts = facts_text(param)
-        if facts:
-            return f'{name}: T.Scalar("{param.dtype.name}"{facts})'
-        return f"{name}: T.{param.dtype.name}"
-
-
-def _dim_facts(dim: Var) -> str:
-    facts = facts_text(dim)
-    return facts if dim.low is not None else f", min=None{facts}"

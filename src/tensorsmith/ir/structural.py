@@ -1,10 +1,10 @@
 """Structural equality, hashing and difference, up to the names of variables and buffers.
 
 Two terms are equal when one becomes the other by renaming what it defines: parameters, dimensions,
-loop variables, iterators, bindings, allocations, inputs of index maps. Names (also of blocks and of
-a program by itself), spans, and the nesting of sequences do not count. Facts about variables,
-dtypes, scopes, attributes, messages and the names of a module's functions do; the order of
-functions and attributes does not.
+values, loop variables, iterators, bindings, allocations, inputs of index maps. Names (also of
+blocks and of a program by itself), spans, nodes of a model, and the nesting of sequences do not
+count. Facts about variables, dtypes, scopes, attributes, messages, constants and the names of a
+module's functions do; the order of functions and attributes does not.
 
 A program is closed, so its dimensions correspond by position. What is free in a bare expression or
 statement means something outside of it, and corresponds to itself only, unless `map_free_vars`.
@@ -23,6 +23,7 @@ from typing import TypeAlias
 from tensorsmith.errors import Span
 from tensorsmith.ir.buffer import Buffer, IndexMap
 from tensorsmith.ir.expr import Expr, Load, Var
+from tensorsmith.ir.graph import GraphFunction, Opaque
 from tensorsmith.ir.hashing import structural_hash
 from tensorsmith.ir.module import IRModule, TensorProgram
 from tensorsmith.ir.parts import (
@@ -84,7 +85,7 @@ def diff(a: Term, b: Term, *, map_free_vars: bool = False) -> Difference | None:
 
     map_free_vars: as for `structural_equal`.
     """
-    closed = isinstance(a, (TensorProgram, IRModule))
+    closed = isinstance(a, (TensorProgram, GraphFunction, IRModule))
     return _Matcher(map_free=closed or map_free_vars).run(a, b, None)
 
 
@@ -180,7 +181,7 @@ class _Matcher:
             raise _different("different kinds", left, right, path)
         if isinstance(left, Expr) and isinstance(right, Expr):
             return self._visit_expr(left, right, path)
-        if isinstance(left, Buffer) and isinstance(right, Buffer):
+        if isinstance(left, (Buffer, Opaque)) and isinstance(right, (Buffer, Opaque)):
             return self._use(left, right, path)
         if isinstance(left, Defined) and isinstance(right, Defined):
             return self._define(left.symbol, right.symbol, path)
@@ -243,7 +244,7 @@ class _Matcher:
                 what = f"{key!r} is on one side only"
                 raise _different(what, left.get(key), right.get(key), inner)
             a, b = left[key], right[key]
-            if not isinstance(a, TensorProgram):
+            if not isinstance(a, (TensorProgram, GraphFunction)):
                 items.append((a, b, inner))
             elif a is not b and (found := _Matcher(map_free=True).run(a, b, inner)) is not None:
                 raise _DifferentError(found)

@@ -48,11 +48,12 @@ def attr_exprs(attrs: Attrs) -> tuple[Expr, ...]:
     return tuple(e for key in sorted(attrs) for e in _exprs_in(attrs[key]))
 
 
-def _attr_text(value: AttrValue, texts: Texts) -> str:
+def attr_text(value: AttrValue, texts: Texts) -> str:
+    """One attribute's value. texts: those of `attr_exprs`."""
     if isinstance(value, Expr):
         return texts.of(value, None)
     if isinstance(value, tuple):
-        return tuple_text(_attr_text(part, texts) for part in value)
+        return tuple_text(attr_text(part, texts) for part in value)
     if isinstance(value, str):
         return string_text(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -62,7 +63,7 @@ def _attr_text(value: AttrValue, texts: Texts) -> str:
 
 def attrs_text(attrs: Attrs, texts: Texts) -> str:
     """Attributes as a dictionary, sorted by name: numbers bare, constants with their dtype."""
-    items = (f"{string_text(key)}: {_attr_text(attrs[key], texts)}" for key in sorted(attrs))
+    items = (f"{string_text(key)}: {attr_text(attrs[key], texts)}" for key in sorted(attrs))
     return "{" + ", ".join(items) + "}"
 
 

@@ -21,9 +21,10 @@ from tensorsmith.ir.dtype import SCALAR_TYPES, DType
 from tensorsmith.ir.dtype import dtype as _dtype
 from tensorsmith.ir.expr import equal, not_equal, select
 from tensorsmith.ir.intrinsic import INTRINSICS, Intrinsic
-from tensorsmith.script.decorators import module, program
+from tensorsmith.script.decorators import graph, module, program
 from tensorsmith.script.parser.text import (
     parse_expr,
+    parse_graph,
     parse_index_map,
     parse_module,
     parse_program,
@@ -41,8 +42,20 @@ from tensorsmith.script.terms.blocks import (
     writes,
 )
 from tensorsmith.script.terms.calls import alias, call, static
+from tensorsmith.script.terms.graphs import OpaqueType as Opaque
+from tensorsmith.script.terms.graphs import (
+    apply,
+    constant,
+    extern,
+    loop,
+    match_shape,
+    op,
+    read,
+    source,
+)
 from tensorsmith.script.terms.loops import grid, parallel, serial, thread, unrolled, vectorized
 from tensorsmith.script.terms.memory import BufferType as Buffer
+from tensorsmith.script.terms.memory import BufferType as Tensor
 from tensorsmith.script.terms.memory import ScalarType as Scalar
 from tensorsmith.script.terms.memory import alloc, dim, dims, view
 from tensorsmith.script.terms.scalars import (
@@ -73,37 +86,49 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Buffer",
+    "Opaque",
     "Scalar",
+    "Tensor",
     "alias",
     "alloc",
+    "apply",
     "block",
     "block_attrs",
     "call",
     "cast",
     "const",
+    "constant",
     "dim",
     "dims",
     "equal",
+    "extern",
+    "graph",
     "grid",
     "init",
+    "loop",
+    "match_shape",
     "max",
     "min",
     "module",
     "neg",
     "not_equal",
+    "op",
     "opaque",
     "parallel",
     "parse_expr",
+    "parse_graph",
     "parse_index_map",
     "parse_module",
     "parse_program",
     "program",
+    "read",
     "reads",
     "reduce",
     "reinterpret",
     "remap",
     "select",
     "serial",
+    "source",
     "spatial",
     "static",
     "thread",

@@ -1,7 +1,8 @@
-"""The decorators of the script form: from functions of the running program to tensor programs."""
+"""The decorators of the script form: from functions of the running program to terms."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
 from collections.abc import Callable, Mapping
@@ -9,10 +10,12 @@ from types import FrameType, FunctionType
 from typing import Any, overload
 
 from tensorsmith.errors import ScriptError
+from tensorsmith.ir.graph import GraphFunction
 from tensorsmith.ir.module import IRModule, TensorProgram
 from tensorsmith.script.parser.environment import PYTHON_BUILTINS
 from tensorsmith.script.parser.functions import parse_function
-from tensorsmith.script.parser.source import function_source
+from tensorsmith.script.parser.graphs import parse_graph_function
+from tensorsmith.script.parser.source import SourceText, function_source
 from tensorsmith.script.terms.attributes import attrs_of
 from tensorsmith.verify import verify
 
@@ -49,19 +52,59 @@ def program(
     return decorate if function is None else decorate(function)
 
 
+@overload
+def graph(function: Callable[..., Any], /) -> GraphFunction: ...
+
+
+@overload
+def graph(
+    *, name: str | None = None, attrs: Mapping[str, object] | None = None
+) -> Callable[[Callable[..., Any]], GraphFunction]: ...
+
+
+def graph(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    attrs: Mapping[str, object] | None = None,
+) -> GraphFunction | Callable[[Callable[..., Any]], GraphFunction]:
+    """Make a graph function of a function, as `program` makes a tensor program.
+
+    Not verified: it may call functions of the module that it will stand in.
+    """
+    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to the caller's names
+
+    def decorate(function: Callable[..., Any]) -> GraphFunction:
+        source, node, outer = _parts("T.graph", function, frame)
+        return parse_graph_function(
+            source, node, outer, name=name, attrs=attrs_of(attrs), trusted=True, constants={}
+        )
+
+    return decorate if function is None else decorate(function)
+
+
 def _parse(
     function: Callable[..., Any],
     frame: FrameType,
     name: str | None,
     attrs: Mapping[str, object] | None,
 ) -> TensorProgram:
-    if not isinstance(function, FunctionType):
-        raise ScriptError(f"T.program is for a function, and {function!r} is none")
-    source, node = function_source(function)
-    outer = (_closure(function), *_locals(frame), function.__globals__, PYTHON_BUILTINS)
+    source, node, outer = _parts("T.program", function, frame)
     result = parse_function(source, node, outer, name=name, attrs=attrs_of(attrs), trusted=True)
     verify(result)
     return result
+
+
+def _parts(
+    decorator: str, function: Callable[..., Any], frame: FrameType
+) -> tuple[SourceText, ast.FunctionDef, tuple[Mapping[str, object], ...]]:
+    """The source of a function, and the names around it."""
+    if not isinstance(function, FunctionType):
+        raise ScriptError(f"{decorator} is for a function, and {function!r} is none")
+    source, node = function_source(function)
+    names = (_closure(function), *_locals(frame), function.__globals__, PYTHON_BUILTINS)
+    return source, node, names
 
 
 def _closure(function: FunctionType) -> dict[str, object]:
@@ -103,9 +146,9 @@ def module(*, attrs: Mapping[str, object] | None = None) -> Callable[[type], IRM
 def module(
     cls: type | None = None, /, *, attrs: Mapping[str, object] | None = None
 ) -> IRModule | Callable[[type], IRModule]:
-    """Make a module of a class whose functions are tensor programs.
+    """Make a module of a class whose functions are tensor programs and graph functions.
 
-    Raises ScriptError if a function lacks the decorator `program`, or what
+    Raises ScriptError if a function lacks the decorator `program` or `graph`, or what
     `tensorsmith.verify.verify` finds.
     """
 
@@ -117,8 +160,8 @@ def module(
                     f"{member.__name__!r} of module {cls.__name__!r} is not a tensor program",
                     try_="the decorator @T.program",
                 )
-        programs = (m for m in members if isinstance(m, TensorProgram))
-        result = IRModule.of(*programs, attrs=attrs_of(attrs))
+        functions = (m for m in members if isinstance(m, (TensorProgram, GraphFunction)))
+        result = IRModule.of(*functions, attrs=attrs_of(attrs))
         verify(result)
         return result
 

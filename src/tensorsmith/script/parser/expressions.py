@@ -26,12 +26,22 @@ from tensorsmith.script.parser.environment import Environment
 from tensorsmith.script.parser.operators import compare, negate, operate, python_errors
 from tensorsmith.script.parser.source import SourceText
 from tensorsmith.script.terms import scalars
+from tensorsmith.script.terms.graphs import OperatorName, OperatorNames
 from tensorsmith.script.terms.scalars import index_expr
 
 MAX_ITERATIONS: Final = 100_000
 """Iterations that the parser itself makes for one script."""
 _OUTSIDE_ONLY: Final = frozenset(
-    {"program", "module", "parse_program", "parse_module", "parse_expr", "parse_index_map"}
+    {
+        "graph",
+        "module",
+        "parse_expr",
+        "parse_graph",
+        "parse_index_map",
+        "parse_module",
+        "parse_program",
+        "program",
+    }
 )
 _BUFFER_FIELDS: Final = frozenset({"dtype", "name", "rank", "scope", "shape", "strides"})
 
@@ -304,6 +314,8 @@ class Evaluator:
         value = self.evaluate(node.value)
         if value is script:
             return _of_namespace(node.attr)
+        if isinstance(value, OperatorNames):
+            return OperatorName(node.attr)
         if isinstance(value, Buffer) and node.attr in _BUFFER_FIELDS:
             return getattr(value, node.attr)
         if not self._trusted:

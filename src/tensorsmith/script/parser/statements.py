@@ -198,6 +198,8 @@ class StatementParser:
             return []
         value = self.evaluator.evaluate(node.value)
         if isinstance(value, Invocation):
+            if value.inplace:
+                raise self.error(node, "`inplace` has a meaning in graph functions only")
             return [Invoke(value.callee, value.args, span=self.source.span(node))]
         if isinstance(value, (Clause, Iteration, Remap)):
             raise self.error(node, _MISPLACED)

@@ -11,33 +11,36 @@ from tensorsmith import script
 from tensorsmith.errors import ScriptError
 from tensorsmith.ir.buffer import IndexMap
 from tensorsmith.ir.expr import Expr, Var, as_expr
-from tensorsmith.ir.module import IRModule, TensorProgram
+from tensorsmith.ir.graph import GraphFunction
+from tensorsmith.ir.module import Function, IRModule, TensorProgram
 from tensorsmith.script.parser.environment import TEXT_BUILTINS, Environment
 from tensorsmith.script.parser.expressions import Evaluator, ScriptFunction
 from tensorsmith.script.parser.functions import parse_function
+from tensorsmith.script.parser.graphs import Array, parse_graph_function
 from tensorsmith.script.parser.source import SourceText
 from tensorsmith.script.terms.attributes import attrs_of
 from tensorsmith.script.terms.scalars import index_expr
 
 
-def parse_module(text: str, name: str = "<string>") -> IRModule:
+def parse_module(
+    text: str, name: str = "<string>", *, constants: Mapping[str, Array] = MappingProxyType({})
+) -> IRModule:
     """The module that a text describes: a class with ``@T.module``, or functions by themselves.
 
     name: what errors call the text. The text is parsed, never run, and not verified.
+    constants: the arrays that the text only names, as `ir.graph_text.constants_of` gives them.
     Raises ScriptError, DTypeError or ShapeError, at the place in the text.
     """
-    parser = _TextParser(SourceText(name, text))
+    parser = _TextParser(SourceText(name, text), constants)
     parser.top_level()
-    if parser.modules and (parser.programs or len(parser.modules) > 1):
+    if parser.modules and (parser.functions or len(parser.modules) > 1):
         raise ScriptError("the text has more than one module", where=name)
-    return parser.modules[0] if parser.modules else IRModule.of(*parser.programs)
+    return parser.modules[0] if parser.modules else IRModule.of(*parser.functions)
 
 
 def parse_program(text: str, name: str = "<string>") -> TensorProgram:
     """The one program that a text describes. As `parse_module` otherwise."""
-    parser = _TextParser(SourceText(name, text))
-    parser.top_level()
-    programs = [*parser.programs, *(f for m in parser.modules for f in m.programs.values())]
+    programs = [f for f in _functions(text, name, {}) if isinstance(f, TensorProgram)]
     if len(programs) != 1:
         raise ScriptError(
             f"the text has {len(programs)} programs, and one is needed",
@@ -45,6 +48,26 @@ def parse_program(text: str, name: str = "<string>") -> TensorProgram:
             try_="parse_module" if programs else "@T.program on a function",
         )
     return programs[0]
+
+
+def parse_graph(
+    text: str, name: str = "<string>", *, constants: Mapping[str, Array] = MappingProxyType({})
+) -> GraphFunction:
+    """The one graph function that a text describes. As `parse_module` otherwise."""
+    graphs = [f for f in _functions(text, name, constants) if isinstance(f, GraphFunction)]
+    if len(graphs) != 1:
+        raise ScriptError(
+            f"the text has {len(graphs)} graph functions, and one is needed",
+            where=name,
+            try_="parse_module" if graphs else "@T.graph on a function",
+        )
+    return graphs[0]
+
+
+def _functions(text: str, name: str, constants: Mapping[str, Array]) -> list[Function]:
+    parser = _TextParser(SourceText(name, text), constants)
+    parser.top_level()
+    return [*parser.functions, *(f for m in parser.modules for f in m.functions.values())]
 
 
 def parse_expr(
@@ -102,12 +125,13 @@ def _parse_value(
 class _TextParser:
     """What stands around functions in a text: imports, dimensions, classes."""
 
-    def __init__(self, source: SourceText) -> None:
+    def __init__(self, source: SourceText, constants: Mapping[str, Array]) -> None:
         self._source = source
         self._known: Mapping[str, object] = {"T": script, **TEXT_BUILTINS}
         self._environment = Environment([self._known])
         self._evaluator = Evaluator(source, self._environment, trusted=False)
-        self.programs: list[TensorProgram] = []
+        self._constants = constants
+        self.functions: list[Function] = []
         self.modules: list[IRModule] = []
 
     def top_level(self) -> None:
@@ -120,52 +144,63 @@ class _TextParser:
                     self._declaration(node)
 
     def _module(self, node: ast.ClassDef) -> None:
-        attrs = attrs_of(self._options(node, "module", ("attrs",)).get("attrs"))
-        around, self.programs = self.programs, []
+        attrs = attrs_of(self._options(node, ("module",), ("attrs",))[1].get("attrs"))
+        around, self.functions = self.functions, []
         with self._environment.scope():
             for each in node.body:
                 with self._source.place(each):
                     self._declaration(each)
-        self.modules.append(IRModule.of(*self.programs, attrs=attrs))
-        self.programs = around
+        self.modules.append(IRModule.of(*self.functions, attrs=attrs))
+        self.functions = around
 
     def _declaration(self, node: ast.stmt) -> None:
         if isinstance(node, ast.FunctionDef):
-            self._program(node)
+            self._function(node)
         elif isinstance(node, ast.Assign) and len(node.targets) == 1:
             value = self._evaluator.evaluate(node.value)
             self._evaluator.assign_static(node.targets[0], value)
         elif not isinstance(node, ast.Pass) and not _is_docstring(node):
-            raise ScriptError("only dimensions and programs can stand outside of a program")
+            raise ScriptError("only dimensions and functions can stand outside of a function")
 
-    def _program(self, node: ast.FunctionDef) -> None:
-        options = self._options(node, "program", ("name", "attrs"))
+    def _function(self, node: ast.FunctionDef) -> None:
+        kind, options = self._options(node, ("program", "graph"), ("name", "attrs"))
         name = options.get("name")
         if name is not None and not isinstance(name, str):
-            raise ScriptError(f"the name of a program is a string, not {name!r}")
-        program = parse_function(
-            self._source,
-            node,
-            [self._environment.visible(), self._known],
-            name=name,
-            attrs=attrs_of(options.get("attrs")),
-            trusted=False,
-        )
-        self.programs.append(program)
+            raise ScriptError(f"the name of a {kind} is a string, not {name!r}")
+        outer = [self._environment.visible(), self._known]
+        attrs = attrs_of(options.get("attrs"))
+        if kind == "program":
+            function: Function = parse_function(
+                self._source, node, outer, name=name, attrs=attrs, trusted=False
+            )
+        else:
+            function = parse_graph_function(
+                self._source,
+                node,
+                outer,
+                name=name,
+                attrs=attrs,
+                trusted=False,
+                constants=self._constants,
+            )
+        self.functions.append(function)
 
     def _options(
-        self, node: ast.FunctionDef | ast.ClassDef, decorator: str, known: tuple[str, ...]
-    ) -> dict[str, Any]:
-        """The options in the one decorator, ``@T.program`` or ``@T.module``."""
+        self, node: ast.FunctionDef | ast.ClassDef, kinds: tuple[str, ...], known: tuple[str, ...]
+    ) -> tuple[str, dict[str, Any]]:
+        """Which of T's decorators the one decorator is, and its options."""
         what = node.decorator_list[0] if len(node.decorator_list) == 1 else None
         call = what.func if isinstance(what, ast.Call) else what
-        if call is None or self._evaluator.evaluate(call) is not getattr(script, decorator):
-            raise ScriptError(f"{node.name!r} needs the decorator @T.{decorator}, and no other")
+        decorator = None if call is None else self._evaluator.evaluate(call)
+        kind = next((k for k in kinds if getattr(script, k) is decorator), None)
+        if kind is None:
+            wanted = " or ".join(f"@T.{k}" for k in kinds)
+            raise ScriptError(f"{node.name!r} needs the decorator {wanted}, and no other")
         if not isinstance(what, ast.Call):
-            return {}
+            return kind, {}
         if what.args or not {k.arg for k in what.keywords} <= set(known):
-            raise ScriptError(f"T.{decorator} takes the options {' and '.join(known)}")
-        return {str(k.arg): self._evaluator.evaluate(k.value) for k in what.keywords}
+            raise ScriptError(f"T.{kind} takes the options {' and '.join(known)}")
+        return kind, {str(k.arg): self._evaluator.evaluate(k.value) for k in what.keywords}
 
 
 def _is_import(node: ast.stmt) -> bool:
