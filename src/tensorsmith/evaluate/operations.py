@@ -171,4 +171,7 @@ def _from_bool(a: Value, target: DType) -> Value:
 
 def _reinterpret(e: Expr, a: Value) -> Value:
     value = np.asarray(a)
+    if e.dtype.kind is Kind.STORAGE:  # what lies in a byte with fewer bits may be sign-extended
+        low = value.view(np.uint8) & np.uint8((1 << e.dtype.bits) - 1)
+        return np.asarray(low).view(carrier(e.dtype))[()]
     return wrap(value.view(carrier(e.dtype))[()], e.dtype)

@@ -3,8 +3,8 @@
 ``index`` is the type of dimensions, loop variables and subscripts: a signed machine word whose
 arithmetic never overflows *by contract* (a program that overflows it is wrong, and the interpreter
 says so), so that it follows the laws of the integers. It is 64 bits wide on 64-bit targets.
-The fixed-width integers wrap modulo ``2**bits``. The 8-bit floats are storage: they can be loaded,
-stored, cast and compared bit by bit (`Reinterpret`), not computed with.
+The fixed-width integers wrap modulo ``2**bits``. Floats of 8 bits and less are storage: they can be
+loaded, stored, cast and compared bit by bit (`Reinterpret`), not computed with.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class DType:
     """Whether it is ``index`` or a fixed-width integer."""
     is_bool: bool
     is_float: bool
-    """Whether it is a float with arithmetic (not an 8-bit storage float)."""
+    """Whether it is a float with arithmetic (not a storage float)."""
 
     def __init__(
         self, name: str, kind: Kind, bits: int, lanes: int, numpy: np.dtype[np.generic] | None
@@ -195,6 +195,9 @@ float8_e4m3fnuz = _define("float8_e4m3fnuz", Kind.STORAGE, 8, _numpy("float8_e4m
 float8_e5m2 = _define("float8_e5m2", Kind.STORAGE, 8, _numpy("float8_e5m2"))
 float8_e5m2fnuz = _define("float8_e5m2fnuz", Kind.STORAGE, 8, _numpy("float8_e5m2fnuz"))
 float8_e8m0fnu = _define("float8_e8m0fnu", Kind.STORAGE, 8, _numpy("float8_e8m0fnu"))
+float6_e2m3fn = _define("float6_e2m3fn", Kind.STORAGE, 6, _numpy("float6_e2m3fn"))
+float6_e3m2fn = _define("float6_e3m2fn", Kind.STORAGE, 6, _numpy("float6_e3m2fn"))
+float4_e2m1fn = _define("float4_e2m1fn", Kind.STORAGE, 4, _numpy("float4_e2m1fn"))
 
 SCALAR_TYPES: Final[tuple[DType, ...]] = tuple(_TYPES.values())
 """Every scalar type, in the order of their definition."""

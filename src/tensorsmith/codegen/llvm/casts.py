@@ -153,7 +153,7 @@ def _storage_to_float(module: ModuleText, emit: Emit, source: DType, value: str,
 
 
 def _short(dtype: DType) -> str:
-    return dtype.name.removeprefix("float8_")
+    return dtype.name.partition("_")[2]
 
 
 def _saturate(
@@ -198,5 +198,8 @@ def reinterpret(
     old, new = memory_type(source), memory_type(target)
     if old != new:
         raw = emit(f"bitcast {vector(old, lanes)} {raw} to {vector(new, lanes)}")
+    if target.kind is Kind.STORAGE and target.bits < 8:  # an integer's may be sign-extended
+        mask = _splat("i8", str((1 << target.bits) - 1), lanes)
+        raw = emit(f"and {vector('i8', lanes)} {raw}, {mask}")
     raw = wrap(emit, target, raw, lanes) if target.is_integer else raw
     return from_memory(module, emit, target, raw, lanes)

@@ -45,12 +45,15 @@ def tensor_fields(target: Target) -> TensorFields:
 
 DL_CPU: Final = 1
 _DL_CODES: Final = {Kind.INT: 0, Kind.INDEX: 0, Kind.UINT: 1, Kind.FLOAT: 2, Kind.BOOL: 6}
-_DL_FLOAT8: Final = {
+_DL_STORAGE: Final = {
     "float8_e4m3fn": 10,
     "float8_e4m3fnuz": 11,
     "float8_e5m2": 12,
     "float8_e5m2fnuz": 13,
     "float8_e8m0fnu": 14,
+    "float6_e2m3fn": 15,
+    "float6_e3m2fn": 16,
+    "float4_e2m1fn": 17,
 }
 
 
@@ -58,8 +61,8 @@ def dlpack_type(dtype: DType) -> tuple[int, int]:
     """The code and bits of DLPack's DLDataType. Types below 8 bits lie in a byte each."""
     if dtype.name == "bfloat16":
         return 4, 16
-    if dtype.name in _DL_FLOAT8:
-        return _DL_FLOAT8[dtype.name], 8
+    if dtype.name in _DL_STORAGE:
+        return _DL_STORAGE[dtype.name], 8
     if dtype.kind not in _DL_CODES:
         raise CodegenError(f"a {dtype} cannot be passed to a compiled program")
     return _DL_CODES[dtype.kind], max(8, dtype.bits)
@@ -71,7 +74,7 @@ class Entry:
     def __init__(self, module: ModuleText, program: TensorProgram) -> None:
         self.module = module
         self.program = program
-        self.function = Function(module, program.name)
+        self.function = Function(module, program.name, is_entry=True)
         self.fields = tensor_fields(module.target)
         self.pending: list[tuple[Expr, Expr, str]] = []
         """What must be equal once all dimensions are known, and the message if it is not."""

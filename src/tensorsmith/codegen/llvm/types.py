@@ -1,6 +1,6 @@
 """LLVM types of our element types, in registers and in memory.
 
-16-bit floats are ``float`` in registers, rounded after every operation; 8-bit floats are their
+16-bit floats are ``float`` in registers, rounded after every operation; narrower ones are their
 bits. Integers below 8 bits lie in a byte each, sign- or zero-extended, in registers and in memory.
 """
 
@@ -52,7 +52,7 @@ def literal(c: Const) -> str:
         return str(value)
     if c.dtype.is_float:
         return float_literal(float(value))
-    assert c.dtype.numpy is not None  # an 8-bit float: its bits
+    assert c.dtype.numpy is not None  # a storage float: its bits
     return str(c.dtype.numpy.type(value).view("uint8"))
 
 

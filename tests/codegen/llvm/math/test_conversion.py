@@ -17,11 +17,20 @@ FORMATS = {
     "e5m2": ml_dtypes.float8_e5m2,
     "e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
     "e8m0fnu": ml_dtypes.float8_e8m0fnu,
+    "e2m3fn": ml_dtypes.float6_e2m3fn,
+    "e3m2fn": ml_dtypes.float6_e3m2fn,
+    "e2m1fn": ml_dtypes.float4_e2m1fn,
 }
 
 
 def bits_type(name):
     return f"int{np.dtype(FORMATS[name]).itemsize * 8}"
+
+
+def all_codes(name):
+    """The bits of every number of the format."""
+    codes = np.arange(1 << ml_dtypes.finfo(FORMATS[name]).bits)
+    return codes.astype(bits_type(name).replace("int", "uint"))
 
 
 @functools.cache
@@ -50,8 +59,7 @@ def differences(x, name, lanes=8):
 
 def near_ties(name):
     """Every number of the format, those halfway between them, and the neighbours of all these."""
-    raw = bits_type(name)
-    codes = np.arange(1 << (8 * np.dtype(raw).itemsize)).astype(raw.replace("int", "uint"))
+    codes = all_codes(name)
     numbers = codes.view(FORMATS[name]).astype(np.float32)
     numbers = np.unique(numbers[np.isfinite(numbers)])
     halfway = (numbers[1:].astype(np.float64) + numbers[:-1]) / 2
@@ -65,7 +73,7 @@ def near_ties(name):
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_narrow_number_widens(name, lanes):
     raw = bits_type(name)
-    codes = np.arange(1 << (8 * np.dtype(raw).itemsize)).astype(raw.replace("int", "uint"))
+    codes = all_codes(name)
     want = codes.view(FORMATS[name]).astype(np.float32)
     got = widening(name, lanes)(codes.view(raw))
     same = (got.view(np.uint32) == want.view(np.uint32)) | (np.isnan(got) & np.isnan(want))

@@ -4,6 +4,7 @@ For machines without the instruction. To narrow is to round to nearest, halves t
 large becomes infinite, or NaN in a format without infinities, as ml_dtypes has it. A NaN stays one,
 quiet, with its sign and the payload that fits. Denormals of the narrow format are converted by
 arithmetic on normal f32 only, which is fast, and the same however the machine treats denormals.
+A format without NaN has its greatest number for what is too large, and 0 for NaN.
 
 Casts from floats to integers need nothing of this kind: ``llvm.fptosi.sat`` and ``llvm.fptoui.sat``
 saturate and give 0 for NaN, as the semantics of `tensorsmith.ir.expr` want it.
@@ -35,6 +36,8 @@ class Format:
     """Whether the greatest exponent means infinities and NaNs, as in IEEE 754."""
     unsigned_zero: bool = False
     """Whether the only NaN is where -0 would be (``fnuz``)."""
+    finite: bool = False
+    """Whether it has neither infinities nor NaN. Formats below 8 bits lie in a byte each."""
 
     @property
     def shift(self) -> int:
@@ -56,7 +59,7 @@ class Format:
         """The bits of the greatest magnitude that is not NaN."""
         if self.infinite:
             return self.infinity
-        return self.sign - (1 if self.unsigned_zero else 2)
+        return self.sign - (1 if self.unsigned_zero or self.finite else 2)
 
 
 FORMATS: Final = {
@@ -65,10 +68,15 @@ FORMATS: Final = {
     "e4m3fnuz": Format(8, 3, 8, infinite=False, unsigned_zero=True),
     "e5m2": Format(8, 2, 15),
     "e5m2fnuz": Format(8, 2, 16, infinite=False, unsigned_zero=True),
+    "e2m3fn": Format(6, 3, 1, infinite=False, finite=True),
+    "e3m2fn": Format(6, 2, 3, infinite=False, finite=True),
+    "e2m1fn": Format(4, 1, 1, infinite=False, finite=True),
 }
 """The formats that are like f32, by the end of their name."""
 
-STORAGE_BITS: Final = {"bf16": 16, "e8m0fnu": 8} | {name: f.bits for name, f in FORMATS.items()}
+STORAGE_BITS: Final = {"bf16": 16, "e8m0fnu": 8} | {
+    name: max(8, f.bits) for name, f in FORMATS.items()
+}
 
 
 def _to_f32(m: Emitter, raw: Value, form: Format) -> Value:
@@ -87,7 +95,7 @@ def _to_f32(m: Emitter, raw: Value, form: Format) -> Value:
         result = m.select(is_special, payload, result)
     elif form.unsigned_zero:
         result = m.select(code.equal(form.sign), INFINITY | QUIET, result)
-    else:
+    elif not form.finite:
         result = m.select(magnitude > form.greatest, INFINITY | QUIET, result)
     return (result | sign).as_float()
 
@@ -109,6 +117,9 @@ def _from_f32(m: Emitter, x: Value, form: Format) -> Value:
         result = m.select(result.equal(0), 0, result | sign)
         too_large = magnitude > _f32_bits_below_overflow(form)
         return m.select(too_large, form.sign, result).convert("trunc", "i8")
+    if form.finite:
+        result = m.select(result > form.greatest, form.greatest, result) | sign
+        return m.select(is_nan, sign ^ form.sign, result).convert("trunc", "i8")
     over = form.infinity if form.infinite else form.sign - 1
     result = m.select(result > form.greatest, over, result)
     quiet = form.infinity | (1 << (form.fraction - 1)) if form.infinite else form.sign - 1
@@ -152,8 +163,7 @@ def _f32_to_e8m0fnu(m: Emitter, x: Value) -> Value:
 def conversion(name: str, lanes: int) -> MathFunction:
     """The function '<from>_to_<to>' between f32 and the bits of a narrow format.
 
-    The other format is f16, bf16, e4m3fn, e4m3fnuz, e5m2, e5m2fnuz or e8m0fnu; its bits are an i16
-    or i8. For example ``f16_to_f32`` takes <lanes x i16> and gives <lanes x float>.
+    The other format is bf16, e8m0fnu or one of `FORMATS`; its bits are an i16 or i8. For example ``f16_to_f32`` takes <lanes x i16> and gives <lanes x float>.
     """
     source, _, target = name.partition("_to_")
     widens = target == "f32"
