@@ -163,7 +163,8 @@ def _f32_to_e8m0fnu(m: Emitter, x: Value) -> Value:
 def conversion(name: str, lanes: int) -> MathFunction:
     """The function '<from>_to_<to>' between f32 and the bits of a narrow format.
 
-    The other format is bf16, e8m0fnu or one of `FORMATS`; its bits are an i16 or i8. For example ``f16_to_f32`` takes <lanes x i16> and gives <lanes x float>.
+    The other format is bf16, e8m0fnu or one of `FORMATS`; its bits are an i16 or i8. For example
+    ``f16_to_f32`` takes <lanes x i16> and gives <lanes x float>.
     """
     source, _, target = name.partition("_to_")
     widens = target == "f32"
