@@ -12,7 +12,11 @@ Every error says what is wrong, where, why, and what would be right::
     │   └── UninitializedError
     ├── ArithError (ValueError)         an index map or fact that does not hold
     ├── TargetError (ValueError)        an unknown machine, or one that lacks what is asked
-    └── CodegenError (ValueError)       a program that no code can be made for
+    ├── CodegenError (ValueError)       a program that no code can be made for
+    ├── UntrustedModelError (ValueError)
+    │                                   a model file that is damaged, or not what it says it is
+    └── UnsupportedOpError (NotImplementedError)
+                                        a model that uses what there is no converter for
 
 An ``assert`` marks an invariant of our own: reaching one is our bug.
 """
@@ -146,3 +150,11 @@ class TargetError(TensorsmithError, ValueError):
 
 class CodegenError(TensorsmithError, ValueError):
     """A well-formed program holds something that the code generator has no code for."""
+
+
+class UntrustedModelError(TensorsmithError, ValueError):
+    """A model file is damaged or truncated, contradicts itself, or asks for what no model may."""
+
+
+class UnsupportedOpError(TensorsmithError, NotImplementedError):
+    """A model uses operators, attributes or versions that there is no converter for."""

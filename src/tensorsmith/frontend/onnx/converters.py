@@ -1,0 +1,33 @@
+"""Every converter, by domain and operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from tensorsmith.frontend.onnx import creation, elementwise, movement, reduce
+from tensorsmith.frontend.onnx.node import Converter
+from tensorsmith.frontend.onnx.opsets import Table, Versions
+
+Family: TypeAlias = "Mapping[str, Converter | Versions]"
+"""Converters of one domain by operator: one for all versions, or by the version they begin with."""
+
+
+def table(*families: tuple[str, Family]) -> Table:
+    """The converters of families by domain and operator."""
+    found: dict[tuple[str, str], Versions] = {}
+    for domain, family in families:
+        for op, entry in family.items():
+            assert (domain, op) not in found, op
+            found[domain, op] = entry if isinstance(entry, Mapping) else {1: entry}
+    return MappingProxyType(found)
+
+
+CONVERTERS: Final[Table] = table(
+    ("", elementwise.CONVERTERS),
+    ("", reduce.CONVERTERS),
+    ("", movement.CONVERTERS),
+    ("", creation.CONVERTERS),
+)
+"""What `from_onnx` knows."""
