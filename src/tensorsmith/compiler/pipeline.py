@@ -1,0 +1,41 @@
+"""The passes over a model, in order, and the one place that runs them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from tensorsmith.graph.legalize import legalize
+from tensorsmith.ir import IRModule
+
+Pass: TypeAlias = Callable[[IRModule], IRModule]
+Observe: TypeAlias = "Callable[[Event], None]"
+
+PIPELINE: Final[tuple[Pass, ...]] = (legalize,)
+"""From what a reader gives to graph functions of calls and tensor programs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a pass did: for timing, verifying and dumping."""
+
+    name: str
+    before: IRModule
+    after: IRModule
+    seconds: float
+
+
+def run(
+    module: IRModule, pipeline: Sequence[Pass] = PIPELINE, observe: Observe | None = None
+) -> IRModule:
+    """The module after the passes, in order. `observe` is called after each."""
+    for apply in pipeline:
+        start = time.perf_counter()
+        after = apply(module)
+        if observe is not None:
+            name = getattr(apply, "__name__", repr(apply))
+            observe(Event(name, module, after, time.perf_counter() - start))
+        module = after
+    return module

@@ -1,0 +1,271 @@
+"""The host program: a graph function of calls as one tensor program.
+
+Its parameters are those of the graph function, then the results whose shapes follow from them, then
+``weights`` (the constants, see `tensorsmith.graph.weights`) if there are any, then ``token`` if
+there are results of other shapes, which are handed over by ``ts_return``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from tensorsmith.arith import Analyzer
+from tensorsmith.errors import IRError
+from tensorsmith.graph.lifetimes import Lifetimes
+from tensorsmith.graph.memory import ALIGN, MemoryPlan, Need, Place, bytes_of, plan_memory
+from tensorsmith.graph.weights import Weights
+from tensorsmith.ir import (
+    Alloc,
+    Assert,
+    Bind,
+    Buffer,
+    Expr,
+    Invoke,
+    Param,
+    Stmt,
+    TensorProgram,
+    Var,
+    View,
+    const,
+    equal,
+    free_vars,
+    seq,
+)
+from tensorsmith.ir.dtype import int64
+from tensorsmith.ir.graph import (
+    Alias,
+    Binding,
+    CallProgram,
+    Check,
+    Constant,
+    Dims,
+    GraphFunction,
+    MatchShape,
+    Value,
+)
+
+RETURN: Final = "ts_return"
+"""The runtime's function that takes a result: token, number, region, extents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host program and what belongs to it.
+
+    returned: the numbers of the results that are handed over by `RETURN`.
+    """
+
+    program: TensorProgram
+    weights: Weights
+    plan: MemoryPlan
+    returned: tuple[int, ...]
+
+
+def make_host(graph: GraphFunction) -> Host:
+    """The host program of a function after `legalize`.
+
+    Before: no `Apply` is left, and each result has memory of its own. Raises IRError for values
+    that are no tensors, which have no place in a tensor program.
+    """
+    return _Host(graph).make()
+
+
+@dataclass(slots=True)
+class _Host:
+    """One host program on its way."""
+
+    graph: GraphFunction
+    weights: Weights = field(default_factory=Weights)
+    lifetimes: Lifetimes = field(default_factory=Lifetimes)
+    sources: dict[Buffer, tuple[Buffer, Expr]] = field(default_factory=dict)
+    """Where memory that values share lies, by the one that stands for them."""
+    arenas: dict[int, Buffer] = field(default_factory=dict)
+    memory: Buffer | None = None
+    """The parameter that holds the constants."""
+    scope: set[Var] = field(default_factory=set)
+    facts: Analyzer = field(default_factory=Analyzer)
+
+    def make(self) -> Host:
+        graph = self.graph
+        params = [_tensor(p) for p in graph.params]
+        results = [_tensor(r) for r in graph.results]
+        known = {e for p in params for e in p.shape if isinstance(e, Var)}
+        self.scope.update(known)
+        self.lifetimes.scope_of(free_vars(*(e for p in params for e in p.shape)))
+        self.lifetimes.function(graph)
+        told = [set(free_vars(*r.shape)) <= known for r in results]
+        self.constants(graph.body)
+        outputs = _named_apart(
+            [r for r, is_told in zip(results, told, strict=True) if is_told],
+            [*(p.name for p in params), "weights", "token"],
+        )
+        for value, own in (*((p, p) for p in params), *outputs.items()):
+            self.sources[self.lifetimes.root(value)] = (own, const(0))
+        plan = self.plan()
+        body = [*self.arena(0), *self.bindings(graph.body)]
+        token = Var("token", int64)
+        returned = tuple(n for n, is_told in enumerate(told) if not is_told)
+        body.extend(self.handed_over(token, n, results[n]) for n in returned)
+        extra: list[Param] = []
+        if self.memory is not None:
+            extra.append(self.memory)
+        if returned:
+            extra.append(token)
+        everything = (*params, *outputs.values(), *extra)
+        attrs = MappingProxyType({"host": True})
+        program = TensorProgram(graph.name, everything, seq(*body), attrs, span=graph.span)
+        return Host(program, self.weights, plan, returned)
+
+    # --- Memory ------------------------------------------------------------------------------
+
+    def constants(self, bindings: Sequence[Binding]) -> None:
+        """Give the constants that have memory their places in the weights."""
+        places: dict[Buffer, int] = {}
+        for binding in all_bindings(bindings):
+            if isinstance(binding, Constant) and binding.result in self.lifetimes.lives:
+                places[binding.result] = self.weights.add(binding.data)
+        if places:
+            self.memory = Buffer("weights", (max(self.weights.size, 1),), "uint8", align=ALIGN)
+            for value, place in places.items():
+                self.sources[self.lifetimes.root(value)] = (self.memory, const(place))
+
+    def plan(self) -> MemoryPlan:
+        """Give all other values their places in arenas."""
+        lives = self.lifetimes.lives
+        roots = [root for root in lives if root not in self.sources]
+        needs = []
+        for root in roots:
+            life = lives[root]
+            size = bytes_of(root.shape, root.dtype.bytes) * life.copies
+            needs.append(Need(size, life.start, life.end, life.arena))
+        plan = plan_memory(needs, self.lifetimes.arenas)
+        for number, size in plan.sizes.items():
+            self.arenas[number] = Buffer(f"arena{number}", (size,), "uint8", align=ALIGN)
+        for root, place in zip(roots, plan.places, strict=True):
+            self.sources[root] = self.placed(place)
+        return plan
+
+    def placed(self, place: Place) -> tuple[Buffer, Expr]:
+        return self.arenas[place.arena], place.offset
+
+    def arena(self, number: int) -> list[Stmt]:
+        """The allocation of an arena, if it holds anything."""
+        found = self.arenas.get(number)
+        return [] if found is None else [Alloc(found)]
+
+    def define(self, value: Buffer) -> list[Stmt]:
+        """Give a value its memory."""
+        source, offset = self.sources[self.lifetimes.root(value)]
+        return [] if source is value else [View(value, source, offset)]
+
+    # --- Bindings ----------------------------------------------------------------------------
+
+    def bindings(self, given: Sequence[Binding]) -> list[Stmt]:
+        stmts: list[Stmt] = []
+        for binding in given:
+            stmts.extend(self.binding(binding))
+            opened = self.lifetimes.opened.get(binding)
+            if opened is not None:
+                stmts.extend(self.arena(opened))
+        return stmts
+
+    def binding(self, b: Binding) -> list[Stmt]:
+        match b:
+            case Constant():
+                return self.define(b.result) if b.result in self.lifetimes.lives else []
+            case CallProgram():
+                return [s for r in b.results for s in self.define(r)] + [self.call(b)]
+            case Alias():
+                return self.define(b.result)
+            case MatchShape():
+                return [*self.matched(b), *self.define(b.result)]
+            case Dims():
+                pairs = zip(b.variables, b.values, strict=True)
+                return [s for v, value in pairs for s in self.bound(v, value, b)]
+            case Check():
+                return [Assert(b.condition, b.message, span=b.span)]
+        raise IRError(
+            f"a {type(b).__name__} has no place in a host program", where=", ".join(b.sources)
+        )
+
+    def call(self, b: CallProgram) -> Stmt:
+        """The call of a kernel."""
+        operands = [o.region() if isinstance(o, Buffer) else o for o in b.operands]
+        return Invoke(b.callee, (*operands, *(r.region() for r in b.results)), span=b.span)
+
+    def bound(self, variable: Var, value: Expr, b: Binding) -> list[Stmt]:
+        """A variable from here on, after a check of what its facts say."""
+        raw = Var(f"{variable.name}_value", variable.dtype)
+        stmts: list[Stmt] = [Bind(raw, value, span=b.span)]
+        where = f"{', '.join(b.sources)}: " if b.sources else ""
+        for condition, what in facts_of(variable, raw):
+            if self.facts.prove(condition) is not True:
+                stmts.append(Assert(condition, f"{where}{variable.name} must be {what}"))
+        self.scope.add(variable)
+        return [*stmts, Bind(variable, raw, span=b.span)]
+
+    def matched(self, b: MatchShape) -> list[Stmt]:
+        """The checks and variables of a shape's other view."""
+        stmts: list[Stmt] = []
+        where = f"{', '.join(b.sources)}: " if b.sources else ""
+        pairs = zip(b.operand.shape, b.result.shape, strict=True)
+        for axis, (given, wanted) in enumerate(pairs):
+            if isinstance(wanted, Var) and wanted not in self.scope:
+                stmts.extend(self.bound(wanted, given, b))
+            elif not self.facts.equal(given, wanted):
+                message = f"{where}axis {axis} of {b.operand.name} must have extent {wanted!r}"
+                stmts.append(Assert(equal(given, wanted), message, span=b.span))
+        return stmts
+
+    def handed_over(self, token: Var, number: int, result: Buffer) -> Stmt:
+        """The call that gives a result to the runtime."""
+        return Invoke(RETURN, (token, const(number), result.region(), *result.shape))
+
+
+def facts_of(variable: Var, value: Expr) -> list[tuple[Expr, str]]:
+    """What the facts on a variable say of its value, with words for it."""
+    facts: list[tuple[Expr, str]] = []
+    if variable.low is not None:
+        facts.append((value >= variable.low, f"at least {variable.low}"))
+    if variable.high is not None:
+        facts.append((value <= variable.high, f"at most {variable.high}"))
+    if variable.multiple_of != 1:
+        condition = equal(value % variable.multiple_of, 0)
+        facts.append((condition, f"a multiple of {variable.multiple_of}"))
+    return facts
+
+
+def _named_apart(results: Sequence[Buffer], names: Sequence[str]) -> dict[Buffer, Buffer]:
+    """A parameter for each result: itself, or one of its type where its name is taken."""
+    taken = set(names)
+    made: dict[Buffer, Buffer] = {}
+    for result in results:
+        name, number = result.name, 0
+        while name in taken:
+            number += 1
+            name = f"{result.name}_{number}"
+        taken.add(name)
+        made[result] = result if name == result.name else result.replace(name=name)
+    return made
+
+
+def all_bindings(bindings: Sequence[Binding]) -> list[Binding]:
+    """The bindings, and those in bodies inside of them."""
+    from tensorsmith.ir.graph import bodies
+
+    found: list[Binding] = []
+    for binding in bindings:
+        found.append(binding)
+        for body in bodies(binding):
+            found.extend(all_bindings(body.bindings))
+    return found
+
+
+def _tensor(value: Value) -> Buffer:
+    """`value`, if it is a tensor. Raises IRError."""
+    if isinstance(value, Buffer):
+        return value
+    raise IRError(f"{value.name!r} is no tensor, and a host program holds nothing else")

@@ -1,0 +1,160 @@
+"""From a group of operators to the tensor program that computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from tensorsmith import te
+from tensorsmith.errors import IRError
+from tensorsmith.ir import (
+    Attrs,
+    Buffer,
+    Expr,
+    TensorProgram,
+    Var,
+    const,
+    free_vars,
+)
+from tensorsmith.ir.graph import Apply
+from tensorsmith.ir.stmt import NO_ATTRS
+from tensorsmith.ops.operator import Operator
+from tensorsmith.te import Definition, Tensor
+from tensorsmith.te.graph import definitions_under
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Operators: TypeAlias = Mapping[str, Operator]
+
+MOST_NAMES: Final = 5
+"""Operators that the name of a kernel tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A program, and what it is called with: `operands` (tensors and scalars), then `results`."""
+
+    program: TensorProgram
+    operands: tuple[Buffer | Expr, ...]
+    results: tuple[Buffer, ...]
+
+
+class Composition:
+    """Operators composed to definitions: what stands for each value of a graph function.
+
+    operators: by name.
+    constants: the values that are known; those of one element stand in the definitions themselves.
+    """
+
+    def __init__(self, operators: Operators, constants: Mapping[Buffer, Array]) -> None:
+        self.operators = operators
+        self.constants = constants
+        self.tensors: dict[Buffer, Tensor] = {}
+        self.given: dict[Tensor, Buffer] = {}
+        """The placeholders, and the values that they stand for."""
+        self.literals: set[Tensor] = set()
+
+    def tensor(self, value: Buffer) -> Tensor:
+        """What stands for `value`: a definition if it has been added, else a placeholder."""
+        found = self.tensors.get(value)
+        if found is None:
+            found = self._literal(value)
+            if found is None:
+                found = te.placeholder(value.shape, value.dtype, value.name)
+                self.given[found] = value
+            self.tensors[value] = found
+        return found
+
+    def _literal(self, value: Buffer) -> Tensor | None:
+        """The definition of a constant of one element."""
+        array = self.constants.get(value)
+        type_ = value.dtype
+        if array is None or array.size != 1 or value.layout is not None:
+            return None
+        if not (type_.is_float or type_.is_bool or (type_.is_integer and type_.bits >= 8)):
+            return None
+        element = const(array.reshape(-1)[0].item(), type_)
+        made = te.compute(value.shape, lambda *_: element, value.name)
+        self.literals.add(made)
+        return made
+
+    def add(self, apply: Apply) -> tuple[Tensor, ...]:
+        """The definitions of an operator's results."""
+        operands = [None if o is None else self.tensor(o) for o in apply.operands]
+        results = self.operators[apply.op](operands, apply.attrs)
+        self.tensors.update(zip(apply.results, results, strict=True))
+        return results
+
+
+def make_kernel(
+    composition: Composition,
+    results: Sequence[Buffer],
+    name: str,
+    *,
+    inline: Collection[Tensor] = (),
+    checks: Sequence[tuple[Expr, str]] = (),
+    attrs: Attrs = NO_ATTRS,
+) -> Kernel:
+    """The program that computes `results` of a composition.
+
+    inline: definitions that are computed where they are read, as far as that can be shown to stay
+        inside of what it reads.
+    checks: conditions on dimensions that hold, with messages; those are kept that the program's
+        dimensions tell.
+    """
+    outputs = _distinct(composition, results)
+    definitions = definitions_under(outputs, composition.given)
+    read = {t for d in definitions for t in d.inputs}
+    inputs = [t for t in composition.given if t in read]
+    scalars = _scalars([*inputs, *outputs], definitions)
+    known = {*scalars, *(e for t in (*inputs, *outputs) for e in t.shape if isinstance(e, Var))}
+    holding = [c for c in checks if known.issuperset(free_vars(c[0]))]
+
+    def made(inlined: Collection[Tensor]) -> TensorProgram:
+        return te.program(
+            [*inputs, *scalars], outputs, name, attrs=attrs, inline=inlined, checks=holding
+        )
+
+    literals = composition.literals.difference(outputs)
+    try:
+        program = made(literals.union(inline).difference(outputs))
+    except IRError:
+        program = made(literals)
+    operands: tuple[Buffer | Expr, ...] = (*(composition.given[t] for t in inputs), *scalars)
+    return Kernel(program, operands, tuple(results))
+
+
+def _distinct(composition: Composition, results: Sequence[Buffer]) -> list[Tensor]:
+    """A definition of its own for each result: copies of what is given, known or named twice."""
+    outputs: list[Tensor] = []
+    for value in results:
+        found = composition.tensor(value)
+        if found.definition is None or found in outputs or found in composition.literals:
+            found = _copied(found, value.name)
+        outputs.append(found)
+    return outputs
+
+
+def _copied(tensor: Tensor, name: str) -> Tensor:
+    return te.compute(tensor.shape, lambda *i: tensor[i], name)
+
+
+def _scalars(params: Sequence[Tensor], definitions: Sequence[Definition]) -> tuple[Var, ...]:
+    """The variables that no parameter has as an extent of its own: they are parameters."""
+    told = {e for t in params for e in t.shape if isinstance(e, Var)}
+    used = dict.fromkeys(free_vars(*(e for t in params for e in t.shape)))
+    for definition in definitions:
+        used.update(dict.fromkeys(definition.scalars))
+    return tuple(v for v in used if v not in told)
+
+
+def kernel_name(ops: Sequence[str], taken: Collection[str]) -> str:
+    """A name that tells what is computed, with a number: ``fused_matmul_add_gelu_3``."""
+    shown = [*ops[: MOST_NAMES - 1], ops[-1]] if len(ops) > MOST_NAMES else list(ops)
+    stem = "_".join(["fused", *shown] if len(ops) > 1 else shown)
+    number = 1
+    while f"{stem}_{number}" in taken:
+        number += 1
+    return f"{stem}_{number}"

@@ -1,0 +1,149 @@
+"""Operators give way to tensor programs: each group of them becomes a call of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from tensorsmith.graph.fuse import Group, Step, group_bindings
+from tensorsmith.graph.kernel import Array, Composition, Operators, kernel_name, make_kernel
+from tensorsmith.ir import Buffer, Expr, IRModule, TensorProgram
+from tensorsmith.ir.graph import (
+    Alias,
+    Binding,
+    Body,
+    Branch,
+    CallProgram,
+    Check,
+    Constant,
+    GraphFunction,
+    Loop,
+    MatchShape,
+    Value,
+)
+from tensorsmith.ir.structural import structural_equal, structural_hash
+from tensorsmith.ops import OPERATORS
+
+Checks: TypeAlias = "tuple[tuple[Expr, str], ...]"
+
+
+def legalize(module: IRModule, *, operators: Operators = OPERATORS) -> IRModule:
+    """Replace operators by calls of tensor programs, which join the module.
+
+    Before: graph functions of any bindings. After: no `Apply` is left. Results of functions and
+    bodies are each the result of a call of its own, or an opaque value.
+    """
+    legalizer = _Legalizer(operators, dict(module.programs))
+    graphs = [legalizer.function(g) for g in module.graphs.values()]
+    return IRModule.of(*graphs, *legalizer.programs.values(), attrs=module.attrs)
+
+
+@dataclass(slots=True)
+class _Legalizer:
+    """The programs of the module as they come about. Equal ones are one program."""
+
+    operators: Operators
+    programs: dict[str, TensorProgram]
+    known: dict[str, list[TensorProgram]] = field(default_factory=dict)
+    constants: dict[Buffer, Array] = field(default_factory=dict)
+
+    def function(self, graph: GraphFunction) -> GraphFunction:
+        body, results = self.bindings(graph.body, graph.results, ())
+        return replace(graph, body=body, results=results)
+
+    def bindings(
+        self,
+        given: Sequence[Binding],
+        results: Sequence[Value],
+        checks: Checks,
+    ) -> tuple[tuple[Binding, ...], tuple[Value, ...]]:
+        """The bindings of a function or body, and its results."""
+        self.constants.update((b.result, b.data) for b in given if isinstance(b, Constant))
+        made: list[Binding] = []
+        for step in group_bindings(given, results, self.operators, self.constants):
+            if isinstance(step, Check):
+                checks = (*checks, (step.condition, step.message))
+            made.append(self.step(step, checks))
+        own = _Results(self, made)
+        owned = tuple(own.result(r) for r in results)
+        return tuple(made), owned
+
+    def step(self, step: Step, checks: Checks) -> Binding:
+        if isinstance(step, Group):
+            return self.call(step, checks)
+        if isinstance(step, Branch):
+            then, orelse = (self.body(b, checks) for b in (step.then, step.orelse))
+            return replace(step, then=then, orelse=orelse)
+        if isinstance(step, Loop):
+            return replace(step, body=self.body(step.body, checks))
+        return step
+
+    def body(self, body: Body, checks: Checks) -> Body:
+        bindings, results = self.bindings(body.bindings, body.results, checks)
+        return replace(body, bindings=bindings, results=results)
+
+    def call(self, group: Group, checks: Checks = ()) -> CallProgram:
+        """The call of the program that computes a group."""
+        composition = Composition(self.operators, self.constants)
+        for member in group.members:
+            composition.add(member)
+        name = kernel_name([m.op for m in group.members], self.programs)
+        kernel = make_kernel(
+            composition,
+            group.results,
+            name,
+            inline=group.inlined(composition),
+            checks=checks,
+            attrs={"contract": True},
+        )
+        callee = self.add(kernel.program)
+        sources = tuple(dict.fromkeys(s for m in group.members for s in m.sources))
+        return CallProgram(kernel.results, callee, kernel.operands, sources=sources)
+
+    def copy(self, value: Buffer, checks: Checks = ()) -> CallProgram:
+        """The call that copies `value` to a new one."""
+        composition = Composition(self.operators, {})
+        made = value.replace(layout=None, strides=None)
+        composition.tensors[made] = composition.tensor(value)
+        kernel = make_kernel(composition, [made], kernel_name(["copy"], self.programs))
+        return CallProgram(kernel.results, self.add(kernel.program), kernel.operands)
+
+    def add(self, program: TensorProgram) -> str:
+        """The name of `program`, or of an equal one that is there."""
+        equals = self.known.setdefault(structural_hash(program), [])
+        for other in equals:
+            if structural_equal(other, program):
+                return other.name
+        equals.append(program)
+        self.programs[program.name] = program
+        return program.name
+
+
+class _Results:
+    """Results of a function or body, which get memory of their own."""
+
+    def __init__(self, legalizer: _Legalizer, bindings: list[Binding]) -> None:
+        self.legalizer = legalizer
+        self.bindings = bindings
+        self.roots: dict[Value, Value] = {}
+        """Of each value that a call makes, itself; of its aliases, the value."""
+        for binding in bindings:
+            if isinstance(binding, (Alias, MatchShape)):
+                if binding.operand in self.roots:
+                    self.roots[binding.result] = self.roots[binding.operand]
+            elif not isinstance(binding, Constant):
+                self.roots.update((v, v) for v in binding.outputs)
+        self.taken: set[Value] = set()
+
+    def result(self, value: Value) -> Value:
+        """`value` itself where a call makes it, and for this result alone; else a copy."""
+        root = self.roots.get(value)
+        if root is not None and root not in self.taken:
+            self.taken.add(root)
+            return value
+        if not isinstance(value, Buffer):
+            return value
+        call = self.legalizer.copy(value)
+        self.bindings.append(call)
+        return call.results[0]

@@ -1,0 +1,119 @@
+"""Host programs: a graph function of calls as one tensor program."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graph.running import lowered, run_lowered
+from tensorsmith import te
+from tensorsmith.errors import EvaluationError
+from tensorsmith.ir import Var, View
+from tensorsmith.ir.graph import Alias
+from tensorsmith.ir.rewrite import statements
+from tensorsmith.ops import OPERATORS, GraphBuilder
+
+RANDOM = np.random.default_rng(3)
+
+
+def floats(*shape: int) -> np.ndarray:
+    """Random numbers."""
+    return RANDOM.random(shape, np.float32)
+
+
+def dims() -> tuple[Var, Var]:
+    """Two dimensions that may be 0."""
+    return Var("n", low=0), Var("m", low=0)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_a_chain_with_constants(n: int) -> None:
+    b = GraphBuilder(OPERATORS)
+    x = b.param("x", (dims()[0], 8), "float32")
+    w, c = floats(8, 4), floats(4)
+    product = b("matmul", x, b.constant(w))
+    shifted = b("add", product, b.constant(c))
+    scaled = b("mul", shifted, b.scalar(2.0, "float32"))
+    a = floats(n, 8)
+    (found,) = run_lowered(b.function("main", [scaled]), a)
+    np.testing.assert_allclose(found, (a @ w + c) * 2, rtol=1e-6)
+
+
+def test_parameters_constants_and_repeated_results_are_copied() -> None:
+    b = GraphBuilder(OPERATORS)
+    x = b.param("x", (dims()[0],), "float32")
+    known = floats(3)
+    c = b.constant(known)
+    y = b("neg", x)
+    a = floats(4)
+    found = run_lowered(b.function("main", [x, y, y, c, x]), a)
+    for one, wanted in zip(found, (a, -a, -a, known, a), strict=True):
+        np.testing.assert_array_equal(one, wanted)
+
+
+def test_an_alias_shares_memory_wherever_it_stands() -> None:
+    b = GraphBuilder(OPERATORS)
+    n = dims()[0]
+    x = b.param("x", (n, 6), "float32")
+    types = te.placeholder((n * 2, 3), "float32")
+    pairs, others, last = (types.replace(name=name) for name in ("pairs", "others", "last"))
+    b.emit(Alias(pairs, x))
+    y = b("neg", pairs)
+    b.emit(Alias(flat := types.replace(name="flat", shape=(n * 6,)), y))
+    z = b("exp", flat)
+    b.emit(Alias(last, z))
+    a = floats(2, 6)
+    graph = b.function("main", [last, others_of(b, pairs, others)])
+    found = run_lowered(graph, a)
+    np.testing.assert_allclose(found[0], np.exp(-a).reshape(4, 3), rtol=1e-6)
+    np.testing.assert_array_equal(found[1], a.reshape(4, 3))
+    assert len(lowered(graph)[0].programs) == 4
+
+
+def others_of(b: GraphBuilder, pairs, others):
+    """An alias of an alias."""
+    b.emit(Alias(others, pairs))
+    return others
+
+
+def test_memory_is_used_again() -> None:
+    b = GraphBuilder(OPERATORS)
+    x = value = b.param("x", (dims()[0], 64), "float32")
+    for _ in range(6):
+        value = b("exp", b("neg", value))
+    _module, host = lowered(b.function("main", [b("add", value, x)]))
+    offsets = {repr(s.offset) for s in statements(host.program.body) if isinstance(s, View)}
+    assert len(offsets) == 2
+    assert host.plan.peak.args[0].name == "n"
+
+
+def test_a_dimension_is_read_from_a_tensor() -> None:
+    b = GraphBuilder(OPERATORS)
+    x = b.param("x", (8,), "float32")
+    size = b.param("size", (), "int64")
+    (n,) = b.integers(size, "n", low=2)
+    y = b("expand", b("neg", b("reduce_sum", x, axes=(0,), keep_dims=True)), shape=(n,))
+    z = b("exp", y)
+    graph = b.function("main", [z])
+    a = floats(8)
+    for count in (2, 7):
+        (found,) = run_lowered(graph, a, np.array(count))
+        np.testing.assert_allclose(found, np.full(count, np.exp(-a.sum())), rtol=1e-5)
+    with pytest.raises(EvaluationError, match="n must be at least 2"):
+        run_lowered(graph, a, np.array(1))
+
+
+def test_shapes_are_matched_and_checked() -> None:
+    b = GraphBuilder(OPERATORS)
+    n, m = dims()
+    k = Var("k", low=0)
+    x, y = b.param("x", (n, k), "float32"), b.param("y", (m,), "float32")
+    same = b.match(y, (k,))
+    b.check(n >= 2, "at least two rows")
+    graph = b.function("main", [b("add", x, same)])
+    a, c = floats(3, 5), floats(5)
+    np.testing.assert_array_equal(run_lowered(graph, a, c)[0], a + c)
+    with pytest.raises(EvaluationError, match="axis 0 of y must have extent k"):
+        run_lowered(graph, a, floats(4))
+    with pytest.raises(EvaluationError, match="at least two rows"):
+        run_lowered(graph, floats(1, 5), c)
