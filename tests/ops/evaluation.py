@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import onnx
+import onnxruntime
 from onnx.reference import ReferenceEvaluator
 
 from tensorsmith import codegen, schedule, te
@@ -15,24 +16,22 @@ from tensorsmith.ops import OPERATORS
 def compute(name, *arrays, native=False, symbolic=False, **attrs):
     """The results of an operator of these arrays (None for an operand that is left out).
 
-    symbolic: every dimension is a variable of its own, else a constant. native: by compiled code.
+    symbolic: whether dimensions are variables (one for each extent), or those (operand, axis) that
+    are. native: by compiled code.
     Attributes that are expressions hold constants only. One result comes back as an array.
     """
-    sizes = {}
+    sizes, variables = {}, {}
 
-    def extent(size, what):
-        if not symbolic:
+    def extent(size, *place):
+        if not (symbolic if isinstance(symbolic, bool) else place in symbolic):
             return as_expr(size)
-        variable = Var(what, low=0)
-        sizes[variable] = as_expr(size)
-        return variable
+        if size not in variables:
+            variables[size] = Var(f"n{size}", low=min(size, 1))
+            sizes[variables[size]] = as_expr(size)
+        return variables[size]
 
     tensors = [
-        None
-        if a is None
-        else te.placeholder(
-            [extent(n, f"n{k}_{d}") for d, n in enumerate(a.shape)], a.dtype.name, f"x{k}"
-        )
+        None if a is None else te.placeholder([extent(n) for n in a.shape], a.dtype.name, f"x{k}")
         for k, a in enumerate(arrays)
     ]
     results = OPERATORS[name](tensors, attrs)
@@ -54,29 +53,44 @@ def shape_of(tensor, sizes):
     return tuple(int(e.value) for e in extents)
 
 
-def onnx_reference(op, *arrays, outputs=1, opset=23, domain="", **attrs):
-    """The outputs of a model with this one node, by ONNX's own implementation."""
+def model_of(op, *arrays, outputs=1, opset=23, domain="", **attrs):
+    """A model with this one node, and what to feed it."""
     names = ["" if a is None else f"x{k}" for k, a in enumerate(arrays)]
     results = [f"y{k}" for k in range(outputs)]
     node = onnx.helper.make_node(op, names, results, domain=domain, **attrs)
-    graph = onnx.helper.make_graph(
-        [node],
-        "one",
-        [
-            onnx.helper.make_tensor_value_info(
-                n, onnx.helper.np_dtype_to_tensor_dtype(a.dtype), a.shape
-            )
-            for n, a in zip(names, arrays, strict=True)
-            if a is not None
-        ],
-        [onnx.helper.make_empty_tensor_value_info(r) for r in results],
-    )
-    opsets = [onnx.helper.make_opsetid("", opset)]
+    types = [
+        onnx.helper.make_tensor_value_info(n, element_type(a), a.shape)
+        for n, a in zip(names, arrays, strict=True)
+        if a is not None
+    ]
+    made = [onnx.helper.make_empty_tensor_value_info(r) for r in results]
+    graph = onnx.helper.make_graph([node], "one", types, made)
+    opsets = [onnx.helper.make_opsetid("", 23 if domain else opset)]
     if domain:
         opsets.append(onnx.helper.make_opsetid(domain, opset))
-    model = onnx.helper.make_model(graph, opset_imports=opsets)
-    feeds = {n: a for n, a in zip(names, arrays, strict=True) if a is not None}
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    return model, {n: a for n, a in zip(names, arrays, strict=True) if a is not None}
+
+
+def element_type(array):
+    """The number by which ONNX calls the type of an array's elements."""
+    return onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+
+
+def onnx_reference(op, *arrays, outputs=1, **attrs):
+    """The outputs of a model with this one node, by ONNX's own implementation."""
+    model, feeds = model_of(op, *arrays, outputs=outputs, **attrs)
     found = ReferenceEvaluator(model).run(None, feeds)
+    return found[0] if outputs == 1 else tuple(found)
+
+
+def onnx_runtime(op, *arrays, outputs=1, **attrs):
+    """The outputs of a model with this one node, by the ONNX runtime."""
+    model, feeds = model_of(op, *arrays, outputs=outputs, **attrs)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    found = session.run(None, feeds)
     return found[0] if outputs == 1 else tuple(found)
 
 

@@ -1,0 +1,354 @@
+"""Convolutions: sums of products over channels and the positions of windows.
+
+Padding is a tensor of its own, so that what remains is a contraction. Narrow floats are multiplied
+and summed in float32, and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tensorsmith import script as T
+from tensorsmith import te
+from tensorsmith.arith import Analyzer
+from tensorsmith.errors import ShapeError
+from tensorsmith.ir import Expr, ExprLike, Kind, as_expr, as_exprs
+from tensorsmith.ops.indexing import check_extents, is_one, zero
+from tensorsmith.ops.movement import reshape
+from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype
+from tensorsmith.ops.operator import Operator, operators
+from tensorsmith.ops.windows import Windows, at_least_zero, windows, with_padding
+from tensorsmith.te import ReduceAxis, Tensor
+
+
+def conv(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    strides: tuple[ExprLike, ...] = (),
+    dilations: tuple[ExprLike, ...] = (),
+    pads: tuple[ExprLike, ...] = (),
+    groups: int = 1,
+) -> Tensor:
+    """Cross-correlation. x: (n, c, *image), weight: (m, c / groups, *kernel), bias: (m,).
+
+    Returns (n, m, *windows). pads: all begins, then all ends. Output channels are in `groups` runs,
+    each of which sees a run of the input channels.
+    """
+    type_ = one_dtype("conv", Kind.FLOAT | Kind.INT, *(t for t in (x, weight, bias) if t))
+    shape = _windows_of(x, weight, strides, dilations, pads)
+    counts = shape.counts()
+    source = with_padding(x, shape, counts, zero(type_))
+    total = contracted(source, weight, shape, counts, groups)
+    return _finished(total, bias, type_.name)
+
+
+def _windows_of(
+    x: Tensor,
+    weight: Tensor,
+    strides: Sequence[ExprLike],
+    dilations: Sequence[ExprLike],
+    pads: Sequence[ExprLike],
+) -> Windows:
+    check_rank("conv", x, 3)
+    check_rank("conv", weight, x.rank, x.rank)
+    return windows(x.shape[2:], weight.shape[2:], strides, dilations, pads)
+
+
+def contracted(
+    source: Tensor, weight: Tensor, shape: Windows, counts: Sequence[Expr], groups: int
+) -> Tensor:
+    """The sum of products of a padded image, in the type to sum in: (n, m, *counts)."""
+    made, depth = weight.shape[0], weight.shape[1]
+    check_extents(source.shape[1], depth * groups, "channels of a convolution and of its weight")
+    check_extents(made % groups, 0, "output channels that groups do not divide")
+    batch, taps = source.shape[0], shape.taps()
+    wide = computed_in(source.dtype)
+
+    def term(n: Expr, c: ExprLike, m: Expr, k: ExprLike, at: Sequence[Expr]) -> Expr:
+        place = [shape.position(d, w, taps[d]) for d, w in enumerate(at)]
+        pixel = converted(source[(n, c, *place)], wide)
+        return pixel * converted(weight[(m, k, *taps)], wide)
+
+    if groups == 1:
+        channel = te.reduce_axis(depth, "c")
+        return te.compute(
+            (batch, made, *counts),
+            lambda n, m, *at: te.sum(term(n, channel, m, channel, at), axis=(channel, *taps)),
+            "conv",
+        )
+    if is_one(depth) and Analyzer().equal(made, groups):
+        return te.compute(
+            (batch, made, *counts),
+            lambda n, m, *at: te.sum(term(n, m, m, as_expr(0), at), axis=taps),
+            "depthwise_conv",
+        )
+    channel = te.reduce_axis(depth, "c")
+    each = Analyzer().simplify(made // groups)
+    apart = te.compute(
+        (batch, groups, each, *counts),
+        lambda n, g, m, *at: te.sum(
+            term(n, g * depth + channel, g * each + m, channel, at), axis=(channel, *taps)
+        ),
+        "grouped_conv",
+    )
+    return reshape(apart, shape=(batch, made, *counts))
+
+
+def _finished(total: Tensor, bias: Tensor | None, dtype: str) -> Tensor:
+    """`total`, with the bias of each channel, in the type of the operands."""
+    if bias is None and total.dtype.name == dtype:
+        return total
+    if bias is None:
+        return te.compute(total.shape, lambda *i: T.cast(total[i], dtype), "conv_out")
+    check_rank("the bias of a convolution", bias, 1, 1)
+    check_extents(bias.shape[0], total.shape[1], "one bias an output channel")
+    added, type_ = bias, bias.dtype
+
+    def element(*i: Expr) -> Expr:
+        return converted(total[i] + converted(added[i[1]], total.dtype), type_)
+
+    return te.compute(total.shape, element, "conv_bias")
+
+
+def conv_transpose(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    strides: tuple[ExprLike, ...] = (),
+    dilations: tuple[ExprLike, ...] = (),
+    pads: tuple[ExprLike, ...] = (),
+    output_padding: tuple[ExprLike, ...] = (),
+    groups: int = 1,
+) -> Tensor:
+    """The transpose of `conv` with regard to the image. weight: (c, m / groups, *kernel).
+
+    Each element of `x` adds its multiple of the kernel: a contraction over the channels alone, and
+    then a sum of what overlaps. Returns (n, m, *extents) where an extent is
+    ``(e - 1) * stride + (k - 1) * dilation + 1 + output_padding - pads``.
+    """
+    type_ = one_dtype("conv_transpose", Kind.FLOAT, *(t for t in (x, weight, bias) if t))
+    check_rank("conv_transpose", x, 3)
+    check_rank("conv_transpose", weight, x.rank, x.rank)
+    shape = windows(x.shape[2:], weight.shape[2:], strides, dilations, pads)
+    channels, each = weight.shape[:2]
+    check_extents(x.shape[1], channels, "channels of a convolution and of its weight")
+    check_extents(channels % groups, 0, "input channels that groups do not divide")
+    extra = as_exprs(output_padding) or (as_expr(0),) * len(shape.image)
+    if len(extra) != len(shape.image):
+        raise ShapeError("one output padding a dimension", given=f"{output_padding}")
+    facts = Analyzer()
+    image = tuple(
+        at_least_zero(
+            shape.padded_extent(d, e) + extra[d] - shape.before[d] - shape.after[d], facts
+        )
+        for d, e in enumerate(shape.image)
+    )
+    spread = _products(x, weight, groups)
+    total = overlap_added(spread, shape, image)
+    return _finished(
+        reshape(total, shape=(x.shape[0], facts.simplify(each * groups), *image)), bias, type_.name
+    )
+
+
+def _products(x: Tensor, weight: Tensor, groups: int) -> Tensor:
+    """(n, g, m, *kernel, *image): what each element of the image adds to each tap of its window."""
+    batch, channels, *image = x.shape
+    kernel, wide = weight.shape[2:], computed_in(x.dtype)
+    depth = Analyzer().simplify(channels // groups)
+    channel = te.reduce_axis(depth, "c")
+    rank = len(kernel)
+
+    def product(n: Expr, g: Expr, m: Expr, *rest: Expr) -> te.Reduce:
+        c = channel if groups == 1 else g * depth + channel
+        pixel = converted(x[(n, c, *rest[rank:])], wide)
+        return te.sum(pixel * converted(weight[(c, m, *rest[:rank])], wide), axis=channel)
+
+    return te.compute((batch, groups, weight.shape[1], *kernel, *image), product, "products")
+
+
+def overlap_added(spread: Tensor, shape: Windows, image: Sequence[Expr]) -> Tensor:
+    """Windows laid over an image, added up where they overlap.
+
+    spread: (*lead, *kernel, *windows); the windows are those of `shape.image` positions. Returns
+    (*lead, *image), where position 0 is `shape.before` from the start of the first window.
+    """
+    rank = len(shape.kernel)
+    lead = spread.rank - 2 * rank
+    taps = shape.taps()
+
+    def element(*axes: Expr) -> te.Reduce:
+        conditions: list[Expr] = []
+        at: list[Expr] = []
+        for d, tap in enumerate(taps):
+            offset = axes[lead + d] + shape.before[d] - tap * shape.spread[d]
+            step = shape.steps[d]
+            window = offset if is_one(step) else offset // step
+            if not is_one(step):
+                conditions.append(T.equal(offset % step, 0))
+            conditions.extend((window >= 0, window < shape.image[d]))
+            at.append(window)
+        where = conditions[0]
+        for condition in conditions[1:]:
+            where = where & condition
+        return te.sum(spread[(*axes[:lead], *taps, *at)], axis=taps, where=where)
+
+    return te.compute((*spread.shape[:lead], *image), element, "overlap_add")
+
+
+def col2im(
+    x: Tensor,
+    *,
+    image: tuple[ExprLike, ...],
+    block: tuple[ExprLike, ...],
+    strides: tuple[ExprLike, ...] = (),
+    dilations: tuple[ExprLike, ...] = (),
+    pads: tuple[ExprLike, ...] = (),
+) -> Tensor:
+    """Columns back to an image: (n, c * block, windows) to (n, c, *image), overlaps added up."""
+    type_ = one_dtype("col2im", Kind.NUMBER, x)
+    check_rank("col2im", x, 3, 3)
+    facts = Analyzer()
+    shape = windows(as_exprs(image), block, strides, dilations, pads)
+    counts = shape.counts()
+    size = as_expr(1)
+    for extent in shape.kernel:
+        size = size * extent
+    apart = reshape(
+        x,
+        shape=(x.shape[0], facts.simplify(x.shape[1] // size), *shape.kernel, *counts),
+    )
+    wide = te.compute(apart.shape, lambda *i: converted(apart[i], computed_in(type_)), "columns")
+    laid = Windows(counts, shape.kernel, shape.steps, shape.spread, shape.before, shape.after)
+    total = overlap_added(wide, laid, shape.image)
+    return te.compute(total.shape, lambda *i: converted(total[i], type_), "col2im")
+
+
+def conv_integer(
+    x: Tensor,
+    weight: Tensor,
+    x_zero: Tensor | None = None,
+    weight_zero: Tensor | None = None,
+    *,
+    strides: tuple[ExprLike, ...] = (),
+    dilations: tuple[ExprLike, ...] = (),
+    pads: tuple[ExprLike, ...] = (),
+    groups: int = 1,
+) -> Tensor:
+    """`conv` of 8-bit integers less their zero points, exact in int32.
+
+    x_zero: a scalar. weight_zero: a scalar, or one an output channel.
+    """
+    one_dtype("conv_integer", Kind.INT | Kind.UINT, x)
+    one_dtype("conv_integer", Kind.INT | Kind.UINT, weight)
+    shape = _windows_of(x, weight, strides, dilations, pads)
+    counts = shape.counts()
+    centred = with_padding(_centred(x, x_zero), shape, counts, T.const(0, "int32"))
+    return contracted(centred, _centred(weight, weight_zero), shape, counts, groups)
+
+
+def _centred(x: Tensor, zero_point: Tensor | None) -> Tensor:
+    """`x` less its zero point (one for all, or one a position of the first axis), as int32."""
+    if zero_point is None:
+        return te.compute(x.shape, lambda *i: T.cast(x[i], "int32"), "centred")
+    point = zero_point
+    is_shared = point.rank == 0 or is_one(point.shape[0])
+    if not is_shared:
+        check_extents(point.shape[0], x.shape[0], "one zero point an output channel")
+
+    def element(*i: Expr) -> Expr:
+        at = (0,) * point.rank if is_shared else (i[0],)
+        return T.cast(x[i], "int32") - T.cast(point[at], "int32")
+
+    return te.compute(x.shape, element, "centred")
+
+
+def deform_conv(
+    x: Tensor,
+    weight: Tensor,
+    offset: Tensor,
+    bias: Tensor | None = None,
+    mask: Tensor | None = None,
+    *,
+    strides: tuple[ExprLike, ...] = (),
+    dilations: tuple[ExprLike, ...] = (),
+    pads: tuple[ExprLike, ...] = (),
+    groups: int = 1,
+    offset_groups: int = 1,
+) -> Tensor:
+    """`conv` whose taps are moved, each by its own (y, x) in `offset`, and read between pixels.
+
+    offset: (n, offset_groups * kernel * 2, *windows); mask: the same without the 2, a factor.
+    Two dimensions. Source: Dai et al., Deformable Convolutional Networks, 2017.
+    """
+    given = tuple(t for t in (x, weight, offset, bias, mask) if t)
+    type_ = one_dtype("deform_conv", Kind.FLOAT, *given)
+    check_rank("deform_conv", x, 4, 4)
+    shape = _windows_of(x, weight, strides, dilations, pads)
+    counts = shape.counts()
+    lead: tuple[ExprLike, ...] = (x.shape[0], as_expr(offset_groups), *shape.kernel)
+    moved = reshape(offset, shape=(*lead, 2, *counts))
+    factor = None if mask is None else reshape(mask, shape=(*lead, *counts))
+    each = Analyzer().simplify(x.shape[1] // offset_groups)
+    wide = computed_in(type_)
+
+    def sample(n: Expr, c: Expr, *rest: Expr) -> Expr:
+        taps, at = rest[:2], rest[2:]
+        where = [
+            T.cast(shape.position(d, at[d], taps[d]) - shape.before[d], wide)
+            + converted(moved[n, c // each, *taps, d, *at], wide)
+            for d in range(2)
+        ]
+        value = _between(x, (n, c), where)
+        if factor is not None:
+            value = value * converted(factor[n, c // each, *taps, *at], wide)
+        return value
+
+    samples = te.compute((*x.shape[:2], *shape.kernel, *counts), sample, "samples")
+    total = _of_samples(samples, weight, groups)
+    return _finished(total, bias, type_.name)
+
+
+def _between(x: Tensor, lead: Sequence[Expr], where: Sequence[Expr]) -> Expr:
+    """The value of an image between pixels, bilinearly; zero outside."""
+    floors = [T.floor(w) for w in where]
+    total: Expr | None = None
+    for corner in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        at, weight, inside = [], as_expr(1.0, where[0].dtype), as_expr(True)
+        for d, up in enumerate(corner):
+            part = where[d] - floors[d]
+            weight = weight * (part if up else 1.0 - part)
+            place = floors[d] + float(up)
+            inside = inside & (place >= 0.0) & (place < T.cast(x.shape[2 + d], where[0].dtype))
+            at.append(T.cast(place, "index"))
+        pixel = converted(x[(*lead, *at)], where[0].dtype)
+        term = T.select(inside, weight * pixel, 0.0)
+        total = term if total is None else total + term
+    assert total is not None
+    return total
+
+
+def _of_samples(samples: Tensor, weight: Tensor, groups: int) -> Tensor:
+    """The contraction of samples (n, c, kernel, windows) and a weight (m, c / groups, kernel)."""
+    batch, _, *kernel = samples.shape[:4]
+    made, depth = weight.shape[:2]
+    each = Analyzer().simplify(made // groups)
+    channel = te.reduce_axis(depth, "c")
+    taps: tuple[ReduceAxis, ...] = tuple(te.reduce_axis(k, f"k{d}") for d, k in enumerate(kernel))
+
+    def element(n: Expr, g: Expr, m: Expr, *at: Expr) -> te.Reduce:
+        pixel = samples[(n, g * depth + channel, *taps, *at)]
+        factor = converted(weight[(g * each + m, channel, *taps)], samples.dtype)
+        return te.sum(pixel * factor, axis=(channel, *taps))
+
+    counts = samples.shape[4:]
+    total = te.compute((batch, groups, each, *counts), element, "deform_conv")
+    return reshape(total, shape=(batch, made, *counts))
+
+
+OPERATORS: Final[tuple[Operator, ...]] = operators(
+    conv, conv_transpose, col2im, conv_integer, deform_conv
+)
