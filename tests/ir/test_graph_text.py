@@ -126,6 +126,13 @@ def test_a_match_binds_the_new_variables_of_its_shape() -> None:
     assert 'q = T.dim("q", min=2)' in comes_back(graph([ir.MatchShape(y, X)], [y]))
 
 
+def test_another_shape_of_the_same_memory() -> None:
+    y = Buffer("y", (n * m,))
+    assert 'y: T.Tensor((n * m,), "float32") = T.reshaped(x)' in comes_back(
+        graph([ir.Alias(y, X)], [y])
+    )
+
+
 def test_programs_and_external_functions() -> None:
     text = ir.Opaque("text", "strings", (n,))
     y, z = Buffer("y", (n, m)), Buffer("z", (n,), "int64")

@@ -115,7 +115,7 @@ def _bind_dims(
     while bound != len(values):  # a dimension found by one extent may settle another
         bound = len(values)
         for _, _, extent, size in extents:
-            _solve(extent, size, values)
+            solve(extent, size, values)
     _bind_strides(memories, values)
     for var in program.dims:
         if var in values:
@@ -151,7 +151,7 @@ def _mismatch(
     )
 
 
-def _solve(extent: Expr, size: int, values: dict[Var, Value]) -> None:
+def solve(extent: Expr, size: int, values: dict[Var, Value]) -> None:
     """Bind the variable of `extent`, if it has one unbound one, so that it equals `size`.
 
     Sums and products with known numbers are inverted; what is left over is checked afterwards.

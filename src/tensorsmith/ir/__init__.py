@@ -53,6 +53,7 @@ from tensorsmith.ir.expr import (
     transform,
 )
 from tensorsmith.ir.graph import (
+    Alias,
     Apply,
     Binding,
     Body,
@@ -96,6 +97,7 @@ __all__ = [
     "GLOBAL",
     "INTRINSICS",
     "Add",
+    "Alias",
     "Alloc",
     "And",
     "Apply",

@@ -19,6 +19,7 @@ from tensorsmith.ir.dtype import Kind
 from tensorsmith.ir.expr import Expr, Var, free_vars
 from tensorsmith.ir.expr_text import Texts, float_literal
 from tensorsmith.ir.graph import (
+    Alias,
     Apply,
     Binding,
     Body,
@@ -250,6 +251,10 @@ class GraphPrinter:
         operand = self._names.of(binding.operand)
         self._define((binding.result,), (), lambda _: f"T.match_shape({operand})")
 
+    def _alias(self, binding: Alias) -> None:
+        operand = self._names.of(binding.operand)
+        self._define((binding.result,), (), lambda _: f"T.reshaped({operand})")
+
     # Variables
 
     def _dims(self, binding: Dims) -> None:
@@ -329,6 +334,7 @@ class GraphPrinter:
         Dims: _dims,
         Check: _check,
         MatchShape: _match,
+        Alias: _alias,
         Branch: _branch,
         Loop: _loop,
     }

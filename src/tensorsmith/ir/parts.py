@@ -14,6 +14,7 @@ from tensorsmith.ir.content import content_hash
 from tensorsmith.ir.dtype import DType
 from tensorsmith.ir.expr import Call, Cast, Const, Expr, Load, Reinterpret, Select, Var
 from tensorsmith.ir.graph import (
+    Alias,
     Apply,
     Body,
     Branch,
@@ -68,6 +69,7 @@ FIELDS: Final[Mapping[type, tuple[str, ...]]] = {
     Dims: ("values", "=variables"),
     Check: ("condition", "message"),
     MatchShape: ("operand", "=result"),
+    Alias: ("operand", "=result"),
     Body: ("=variables", "=params", "bindings", "results"),
     Branch: ("condition", "then", "orelse", "=results"),
     Loop: ("trip", "condition", "initial", "has_condition", "body", "=results"),

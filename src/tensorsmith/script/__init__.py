@@ -51,6 +51,7 @@ from tensorsmith.script.terms.graphs import (
     match_shape,
     op,
     read,
+    reshaped,
     source,
 )
 from tensorsmith.script.terms.loops import grid, parallel, serial, thread, unrolled, vectorized
@@ -126,6 +127,7 @@ __all__ = [
     "reduce",
     "reinterpret",
     "remap",
+    "reshaped",
     "select",
     "serial",
     "source",

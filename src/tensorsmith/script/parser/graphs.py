@@ -16,6 +16,7 @@ from tensorsmith.ir.content import content_hash
 from tensorsmith.ir.dtype import DType, Kind
 from tensorsmith.ir.expr import Const, Expr, Var
 from tensorsmith.ir.graph import (
+    Alias,
     Apply,
     Binding,
     Body,
@@ -44,13 +45,16 @@ from tensorsmith.script.terms.graphs import (
     MatchNote,
     OpaqueType,
     ReadNote,
+    ReshapedNote,
     SourceNote,
 )
 from tensorsmith.script.terms.memory import BufferType, ScalarType
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Note: TypeAlias = "ApplyNote | ExternNote | KnownNote | LoopNote | MatchNote | Invocation"
-_NOTES: Final = (ApplyNote, ExternNote, KnownNote, LoopNote, MatchNote, Invocation)
+Note: TypeAlias = (
+    "ApplyNote | ExternNote | KnownNote | LoopNote | MatchNote | ReshapedNote | Invocation"
+)
+_NOTES: Final = (ApplyNote, ExternNote, KnownNote, LoopNote, MatchNote, ReshapedNote, Invocation)
 MAX_DEPTH: Final = 64
 """Bodies inside of each other."""
 
@@ -289,6 +293,8 @@ class _GraphParser:
             raise ScriptError("this gives one tensor")
         if isinstance(note, MatchNote):
             return MatchShape(tensors[0], note.operand, **place)
+        if isinstance(note, ReshapedNote):
+            return Alias(tensors[0], note.operand, **place)
         return Constant(tensors[0], self._array(tensors[0], note), **place)
 
     def _array(self, result: Buffer, note: KnownNote) -> Array:

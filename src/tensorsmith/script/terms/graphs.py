@@ -82,6 +82,13 @@ class MatchNote:
 
 
 @dataclass(frozen=True)
+class ReshapedNote:
+    """Another shape of the same memory."""
+
+    operand: Buffer
+
+
+@dataclass(frozen=True)
 class LoopNote:
     """A loop over a body that was defined before."""
 
@@ -124,7 +131,7 @@ op = OperatorNames()
 def apply(
     name: str, *operands: Buffer | None, attrs: Mapping[str, object] | None = None
 ) -> ApplyNote:
-    """The operator called `name`, also where that is no name of Python: ``T.apply("and", a, b)``."""
+    """The operator called `name`, also one that is no name of Python: ``T.apply("and", a, b)``."""
     name = checks.string(name, "the name of an operator")
     return ApplyNote(name, tuple(map(_tensor_or_none, operands)), attrs_of(attrs))
 
@@ -168,6 +175,11 @@ def match_shape(operand: Buffer) -> MatchNote:
     Dimensions that are declared and have no value yet get it here; the others are checked.
     """
     return MatchNote(_tensor(operand))
+
+
+def reshaped(operand: Buffer) -> ReshapedNote:
+    """The same elements in the same memory by another shape."""
+    return ReshapedNote(_tensor(operand))
 
 
 def loop(
