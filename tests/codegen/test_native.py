@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 
 from kernels import ALL
 from strategies import arguments, programs
+from tensorsmith import script as T
+from tensorsmith import te
 from tensorsmith.codegen import build
 from tensorsmith.errors import EvaluationError
 from tensorsmith.evaluate import interpret
@@ -106,3 +109,19 @@ def test_many_random_programs_agree(data: st.DataObject) -> None:
 @given(st.data())
 def test_many_random_programs_agree_with_checks(data: st.DataObject) -> None:
     check_agreement(data, check_bounds=True)
+
+
+@pytest.mark.parametrize("name", ["int2", "int4", "uint2", "uint4"])
+def test_high_bits_of_narrow_integers_do_not_count(name):
+    n = T.dim("n", min=0)
+    A = te.placeholder((n,), name, "A")
+    out = te.compute((n,), lambda i: T.cast(A[i], "int32"), "out")
+    kept = te.compute((n,), lambda i: A[i], "kept")
+    type_ = np.dtype(getattr(ml_dtypes, name))
+    x = np.arange(256, dtype=np.uint8)
+    wide, same = np.empty(256, np.int32), np.empty(256, type_)
+    build(te.program([A], [out, kept]))(x.view(type_), wide, same)
+    bits = 4 if name.endswith("4") else 2
+    low = x & np.uint8((1 << bits) - 1)
+    assert wide.tolist() == low.view(type_).astype(np.int32).tolist()
+    assert same.view(np.uint8).tolist() == low.tolist()

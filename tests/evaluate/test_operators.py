@@ -134,9 +134,9 @@ def test_casts(source: DType, data: st.DataObject) -> None:
     a = Var("a", source)
     x = data.draw(values_of(source))
     if target.flag & Kind.STORAGE:
-        expected = np.float32(x).astype(target.numpy)
         if source.name in ("float64", "int64", "uint64", "index", "int32", "uint32"):
             return  # rounds twice through float32 in this oracle; see test_narrowing_rounds_once
+        expected = np.float32(x).astype(target.numpy)
         assert same_bits(evaluate(Cast(a, target), {a: x}), float(expected))
         return
     check(Cast(a, target), {a: x})

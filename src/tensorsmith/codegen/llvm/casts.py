@@ -33,7 +33,7 @@ def from_memory(module: ModuleText, emit: Emit, dtype: DType, raw: str, lanes: i
         return emit(f"icmp ne {type_} {raw}, {'0' if lanes == 1 else 'zeroinitializer'}")
     if dtype.is_float and dtype.bits == 16:
         return _widen(module, emit, dtype, raw, lanes)
-    return raw
+    return wrap(emit, dtype, raw, lanes) if dtype.is_integer else raw
 
 
 def to_memory(module: ModuleText, emit: Emit, dtype: DType, value: str, lanes: int) -> str:
@@ -42,6 +42,9 @@ def to_memory(module: ModuleText, emit: Emit, dtype: DType, value: str, lanes: i
         return emit(f"zext {vector('i1', lanes)} {value} to {vector('i8', lanes)}")
     if dtype.is_float and dtype.bits == 16:
         return _narrow(module, emit, dtype, value, lanes)
+    if dtype.kind is Kind.INT and dtype.bits < 8:
+        mask = _splat("i8", str((1 << dtype.bits) - 1), lanes)
+        return emit(f"and {vector('i8', lanes)} {value}, {mask}")
     return value
 
 
@@ -198,8 +201,4 @@ def reinterpret(
     old, new = memory_type(source), memory_type(target)
     if old != new:
         raw = emit(f"bitcast {vector(old, lanes)} {raw} to {vector(new, lanes)}")
-    if target.kind is Kind.STORAGE and target.bits < 8:  # an integer's may be sign-extended
-        mask = _splat("i8", str((1 << target.bits) - 1), lanes)
-        raw = emit(f"and {vector('i8', lanes)} {raw}, {mask}")
-    raw = wrap(emit, target, raw, lanes) if target.is_integer else raw
     return from_memory(module, emit, target, raw, lanes)

@@ -1,7 +1,8 @@
 """LLVM types of our element types, in registers and in memory.
 
 16-bit floats are ``float`` in registers, rounded after every operation; narrower ones are their
-bits. Integers below 8 bits lie in a byte each, sign- or zero-extended, in registers and in memory.
+bits. Integers below 8 bits lie in a byte each: sign- or zero-extended in registers, and in memory
+in the low bits, as ml_dtypes has them (zeros above when we store, and not looked at when we load).
 """
 
 from __future__ import annotations
