@@ -20,7 +20,7 @@ from tensorsmith.ir import (
     Var,
     free_vars,
 )
-from tensorsmith.ir.rewrite import substitute_stmt
+from tensorsmith.ir.rewrite import map_exprs, substitute_stmt
 from tensorsmith.ir.stmt import ZERO
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.layout import as_index_map, invert
@@ -73,7 +73,7 @@ def transform_block_layout(
         facts.bind(it.var, ZERO, it.extent)
     sources = [facts.simplify(e) for e in inverse(*(it.var for it in iters))]
     values: dict[Expr, Expr] = dict(zip((it.var for it in block.iters), sources, strict=True))
-    inner = substitute_stmt(replace(block, iters=()), values)
+    inner = map_exprs(substitute_stmt(replace(block, iters=()), values), facts.simplify)
     assert isinstance(inner, Block)
     result: Stmt = replace(inner, iters=iters)
     for loop in reversed(loops):

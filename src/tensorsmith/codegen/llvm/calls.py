@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def invoke(function: Function, s: Invoke) -> None:
     """Emit a call; its error code, if it has one, is passed on."""
+    function.memory.tiles.forget_all()
     if s.callee.startswith("llvm."):
         _Instruction(function, s, _instruction(function, s)).emit()
         return

@@ -10,6 +10,7 @@ from tensorsmith.arith.polynomial import constant
 from tensorsmith.arith.prove import split
 from tensorsmith.codegen.llvm import casts
 from tensorsmith.codegen.llvm.expressions import Lanes
+from tensorsmith.codegen.llvm.transpose import Column, Tiles
 from tensorsmith.codegen.llvm.types import memory_type, suffix, vector
 from tensorsmith.codegen.strides import dense_strides
 from tensorsmith.errors import CodegenError, Span
@@ -64,6 +65,7 @@ class Memory:
     def __init__(self, function: Function) -> None:
         self.function = function
         self.text = function.text
+        self.tiles = Tiles(function.text)
 
     # --- Addresses ---------------------------------------------------------------------------
 
@@ -166,12 +168,22 @@ class Memory:
         assert loop is not None
         lanes = loop.lanes
         element = memory_type(buffer.dtype)
-        if lane.stride == 1:
+        column = self.tile_column(buffer, lane, element, lanes)
+        if column is not None:
+            raw = column
+        elif lane.stride == 1:
             raw = self.load_contiguous(buffer, lane.offset, element, lanes)
         else:
             raw = self.gather(buffer, offset, lane, element, lanes)
         module = self.function.module
         return Lanes(casts.from_memory(module, self.text.value, buffer.dtype, raw, lanes), lanes)
+
+    def tile_column(self, buffer: Buffer, lane: Lane, element: str, lanes: int) -> str | None:
+        """A column of a tile whose rows are in registers; None if it is none."""
+        if lane.stride in (None, 1) or type(lane.offset) is not Const:
+            return None
+        column = Column(int(lane.offset.value), lane.stride or 0, lanes)
+        return self.tiles.load(buffer, column, element, buffer.dtype.element.bytes)
 
     def load_one(self, buffer: Buffer, offset: Expr) -> str:
         """A load that is the same in all lanes."""
@@ -247,6 +259,9 @@ class Memory:
         loop = self.function.loop
         assert loop is not None
         lanes = loop.lanes
+        plain = lane.stride == 1 and self.function.mask is None
+        if not plain or type(lane.offset) is not Const:
+            self.tiles.forget(buffer)
         spread = self.function.expressions.spread(value, buffer.dtype, lanes)
         raw = casts.to_memory(self.function.module, self.text.value, buffer.dtype, spread, lanes)
         element = memory_type(buffer.dtype)
@@ -258,6 +273,7 @@ class Memory:
     def store_one(self, buffer: Buffer, offset: Expr, value: Lanes, span: Span | None) -> None:
         """A store that is the same in all lanes that run."""
         text = self.text
+        self.tiles.forget(buffer)
         if value.lanes > 1:
             raise CodegenError(
                 f"lanes of a vectorised loop all store to one element of {buffer.name!r}",
@@ -294,6 +310,8 @@ class Memory:
         align = self.alignment(buffer, offset)
         mask = self.function.mask
         if mask is None:
+            if type(offset) is Const:
+                self.tiles.store(buffer, int(offset.value), raw, lanes)
             past = self.past_caches(lanes * buffer.dtype.element.bytes, align)
             self.text.line(
                 f"store {type_} {raw}, ptr {pointer}, align {align}{past}{self.alias(buffer)}"
@@ -364,6 +382,7 @@ class Memory:
         function, buffer = self.function, s.buffer
         offset = function.expressions.value(function.facts.simplify(s.offset)).text
         if isinstance(s.source, Buffer):
+            self.tiles.share(buffer, s.source)
             function.module.viewed[buffer] = function.module.viewed.get(s.source, s.source)
             self.check_view(s, s.source)
             base = function.place(s.source)

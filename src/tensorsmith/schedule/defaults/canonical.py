@@ -79,21 +79,26 @@ def _axes(block: Block, groups: _Groups) -> Axes:
     return tuple(tuple(place[block.iters[at].var] for at in group) for group in groups)
 
 
-def fuse_user(s: Schedule, user: BlockRef, made: Buffer, axes: Axes) -> Axes:
-    """Give a block that uses each element of a buffer once one iterator for each group of `axes`
-    of the buffer. Gives the axes of what the block stores that these are.
+def groups_of_user(s: Schedule, user: BlockRef, made: Buffer, axes: Axes) -> Axes:
+    """The places of the iterators of a block for each group of axes of a buffer, each element of
+    which it uses once; none where each axis is alone.
 
     Raises ScheduleError where the block has other iterators, too.
     """
     if all(len(group) == 1 for group in axes):
-        return axes
+        return ()
     block = block_of(s, user)
     number: dict[Expr, int] = {it.var: d for d, it in enumerate(block.iters)}
     at = _indices(block, made)
     if sorted(number.get(e, -1) for e in at) != list(range(len(block.iters))):
         raise ScheduleError(f"block {user.name!r} does not run over the elements of {made.name!r}")
-    groups = [tuple(number[at[d]] for d in group) for group in axes]
-    found = _axes(block, groups)
+    return tuple(tuple(number[at[d]] for d in group) for group in axes)
+
+
+def fuse_user(s: Schedule, user: BlockRef, groups: Axes) -> Axes:
+    """Give a block one iterator for each group of those that it has, by place. Gives the axes of
+    what it stores that these are."""
+    found = _axes(block_of(s, user), groups)
     _fuse_block(s, user, groups)
     return found
 

@@ -16,7 +16,14 @@ from dataclasses import dataclass
 from tensorsmith.ir import Block, Const, Expr, For, IndexMap, Load, Store, Var, free_vars, postorder
 from tensorsmith.schedule.defaults.analysis import Contraction, is_reduction
 from tensorsmith.schedule.defaults.attempt import attempt
-from tensorsmith.schedule.defaults.canonical import Axes, Product, as_product, block_of, fuse_user
+from tensorsmith.schedule.defaults.canonical import (
+    Axes,
+    Product,
+    as_product,
+    block_of,
+    fuse_user,
+    groups_of_user,
+)
 from tensorsmith.schedule.defaults.tiles import Sizes, Tiles, choose_tiles
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 from tensorsmith.schedule.schedule import Schedule
@@ -116,32 +123,42 @@ def _operands(
     steps = (tiles.rows * max(tiles.panel, 1), tiles.columns * max(tiles.strip, 1))
     padding = [1] * len(block.iters)
     padding[at], padding[at + 1] = steps
-    made: dict[str, BlockRef] = {}
-    if not all(_divides(block.iters[d].extent, padding[d]) for d in (at, at + 1)):
-        pads, backs = s.pad_einsum(product.block, padding)
-        made = {p.name: p for p in (*pads, *backs)}
     sides = (
         (product.left, product.a, tiles.rows, at + 1),
         (product.right, product.b, tiles.columns, at),
     )
-    a, b = (_operand(s, product, made.get(f"{side[1]}_pad"), side) for side in sides)
-    for operand in (a, b):
+    turned = [_lies_along(block_of(s, copy), depth) for copy, _, _, depth in sides]
+    if turned[1]:
+        inputs = tuple(Var(f"i{d}") for d in range(at + 2))
+        along = IndexMap(inputs, (*inputs[:at], inputs[at + 1], inputs[at]))
+        s.transform_layout(product.block, product.b, along)
+    made: dict[str, BlockRef] = {}
+    if not all(_divides(block.iters[d].extent, padding[d]) for d in (at, at + 1)):
+        pads, backs = s.pad_einsum(product.block, padding)
+        made = {p.name: p for p in (*pads, *backs)}
+    found = []
+    for (copy, name, size, _), is_turned in zip(sides, turned, strict=True):
+        operand = _operand(s, product, (copy, name, made.get(f"{name}_pad")), is_turned, size)
         _inline_producers(s, operand.copy, free)
+        found.append(operand)
     back = made.get(f"{product.c}_unpad")
     if back is not None:
         s.compute_inline(back)
     s.set_scope(product.block, 0, "local")
     _lay_out(s, product, tiles)
-    return a, b
+    return found[0], found[1]
 
 
 def _operand(
-    s: Schedule, product: Product, pack: BlockRef | None, side: tuple[BlockRef, str, int, int]
+    s: Schedule,
+    product: Product,
+    side: tuple[BlockRef, str, BlockRef | None],
+    turned: bool,
+    size: int,
 ) -> Operand:
-    """The blocks of one operand: the copy of it, its buffer, the size of a tile, and the place of
-    `k` among the copy's iterators say which. pack: the block that pads it."""
-    copy, name, size, depth = side
-    turned = _lies_along(block_of(s, copy), depth)
+    """The blocks of one operand. side: the copy of it, its buffer, the block that pads it, if any.
+    size: elements of a tile."""
+    copy, name, pack = side
     if not turned:
         if pack is not None:
             s.compute_inline(copy)
@@ -224,8 +241,9 @@ def _joined(s: Schedule, result: BlockRef, user: BlockRef, axes: Axes) -> Axes |
     found: list[Axes] = []
 
     def join() -> None:
-        found.append(fuse_user(s, user, made.buffer, axes))
+        groups = groups_of_user(s, user, made.buffer, axes)
         s.compute_inline(result)
+        found.append(fuse_user(s, user, groups) if groups else axes)
 
     return found[0] if attempt(s, join) else None
 
@@ -297,7 +315,7 @@ def _pack(s: Schedule, operand: Operand, place: LoopRef | None, lanes: int) -> L
         loops = loops[[x.var for x in loops].index(place.var) + 1 :]
     *tiles, depth, element = loops
     if operand.turned:
-        square = 8 if operand.size <= 8 else 16
+        square = min(lanes, 1 << (operand.size - 1).bit_length())
         steps, step = s.split(depth, [None, square])
         s.compute_at(operand.copy, steps)
         *_, rows, along = s.get_loops(operand.copy)
