@@ -20,6 +20,7 @@ import pytest
 from tensorsmith import knobs, te
 from tensorsmith import script as T
 from tensorsmith.codegen import build, compilation
+from tensorsmith.codegen.units import Unit
 from tensorsmith.errors import EvaluationError, ShapeError, TensorsmithError
 from tensorsmith.ir import IRModule, TensorProgram
 from tensorsmith.runtime import object_cache as caches
@@ -115,7 +116,7 @@ def test_what_the_key_depends_on(monkeypatch) -> None:
     host = Target.host()
 
     def key(program: TensorProgram, target: Target = host) -> str:
-        return compilation.cache_key(IRModule.of(program), target)
+        return compilation.cache_key(Unit(IRModule.of(program)), target)
 
     keys = [
         key(added()),
@@ -142,7 +143,8 @@ def test_the_place_of_an_assertion_counts() -> None:
     )
     host = Target.host()
     keys = {
-        compilation.cache_key(IRModule.of(T.parse_program(text, name)), host) for name in ("a", "b")
+        compilation.cache_key(Unit(IRModule.of(T.parse_program(text, name))), host)
+        for name in ("a", "b")
     }
     assert len(keys) == 2
 

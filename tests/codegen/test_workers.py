@@ -142,7 +142,7 @@ def test_programs_that_call_each_other_are_compiled_together() -> None:
         def outer(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
             T.call("inner", A[0:8], B[0:8])
 
-    parts = [tuple(part.functions) for part in compilation.split(Calls)]
+    parts = [tuple(part.defined) for part in compilation.split(Calls)]
     assert parts == [("inner", "outer"), ("other",)]
     exe = build(Calls, threads=1)
     a, b = np.ones(8, np.float32), np.zeros(8, np.float32)

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,13 +14,26 @@ import tensorsmith
 from tensorsmith.codegen.llvm.emit import Machine
 from tensorsmith.codegen.llvm.instructions import INSTRUCTIONS
 from tensorsmith.codegen.llvm.module import ModuleText, print_llvm
+from tensorsmith.codegen.llvm.types import register_type
+from tensorsmith.codegen.units import Unit, Written, split
 from tensorsmith.codegen.workers import Job, compile_all, compile_apart
 from tensorsmith.errors import TargetError
-from tensorsmith.ir import Alloc, Assert, Buffer, Invoke, IRModule, Region, Store, TensorProgram
+from tensorsmith.ir import (
+    Alloc,
+    Assert,
+    Buffer,
+    IRModule,
+    Seq,
+    TensorProgram,
+    Var,
+    View,
+)
 from tensorsmith.ir.rewrite import statements
+from tensorsmith.ir.structural import structural_hash
 from tensorsmith.runtime.executable import (
     Executable,
     Failure,
+    Kernel,
     ObjectCode,
     Parameter,
     Signature,
@@ -69,6 +83,24 @@ def build(
     if isinstance(target, str):
         target = Target.named(target)
     _check_host(target)
+    objects = compile_module(module, target, check_bounds=check_bounds, quick=quick, cache=cache)
+    workers = target.cores if threads is None else threads
+    return Executable(objects, threads=workers, externs=externs)
+
+
+def compile_module(
+    module: IRModule,
+    target: Target,
+    *,
+    check_bounds: bool = False,
+    quick: bool = False,
+    cache: bool = True,
+) -> list[ObjectCode]:
+    """The object code of a verified module's programs, to be linked by `tensorsmith.runtime`.
+
+    A host and the kernels that it calls are objects of their own; kernels that are equal but for
+    names are one. Options and errors are those of `build`.
+    """
     store = object_cache() if cache and not check_bounds and not quick else None
     units = list(split(module))
     keys = [cache_key(unit, target) for unit in units] if store else [""] * len(units)
@@ -79,9 +111,19 @@ def build(
         objects[at] = part
         if store:
             store.put(keys[at], _manifest(part, target), part.code)
-    parts = [part for part in objects if part is not None]
-    workers = target.cores if threads is None else threads
-    return Executable(parts, threads=workers, externs=externs)
+    return list(_completed(units, [part for part in objects if part is not None]))
+
+
+def _completed(units: list[Unit], objects: list[ObjectCode]) -> Iterator[ObjectCode]:
+    """The objects, with hosts that know their kernels' symbols and errors."""
+    kernels: dict[str, Kernel] = {}
+    for unit, part in zip(units, objects, strict=True):
+        if part.kernel is not None:
+            kernels.update((name, replace(part.kernel, name=name)) for name in unit.names)
+            yield part
+            continue
+        called = tuple(kernels[name] for name in unit.calls)
+        yield replace(part, signatures=tuple(replace(s, kernels=called) for s in part.signatures))
 
 
 def object_code(module: IRModule | TensorProgram, target: Target | str) -> bytes:
@@ -104,7 +146,7 @@ def object_code(module: IRModule | TensorProgram, target: Target | str) -> bytes
     if isinstance(target, str):
         target = Target.named(target)
     text = print_llvm(module, target)
-    text.define_parallel()
+    text.define_runtime()
     name = ", ".join(module.programs)
     return compile_apart(Job(name, text.render(), _machine(target)))
 
@@ -123,47 +165,48 @@ def _check_host(target: Target) -> None:
         )
 
 
-def split(module: IRModule) -> Iterator[IRModule]:
-    """The parts of a module that compile apart: programs that call each other stay together."""
-    part = {name: {name} for name in module.programs}
-    for name, program in module.programs.items():
-        for s in statements(program.body):
-            if isinstance(s, Invoke) and s.callee in part and part[s.callee] is not part[name]:
-                joined = part[name] | part[s.callee]
-                part.update(dict.fromkeys(joined, joined))
-    done: set[str] = set()
-    for name in module.programs:
-        if name not in done:
-            done |= part[name]
-            members = [f for n, f in module.programs.items() if n in part[name]]
-            yield IRModule.of(*members, attrs=module.attrs)
-
-
 def _compile(
-    units: list[IRModule], target: Target, *, check_bounds: bool, quick: bool
+    units: list[Unit], target: Target, *, check_bounds: bool, quick: bool
 ) -> list[ObjectCode]:
     texts: list[ModuleText] = []
 
     def jobs() -> Iterator[Job]:
         for unit in units:
-            text = print_llvm(unit, target, check_bounds=check_bounds)
+            text = _text(unit, target, check_bounds=check_bounds)
             texts.append(text)
-            yield Job(
-                ", ".join(unit.programs),
-                text.render(),
-                _machine(target, is_short=quick and text.is_scheduled),
-            )
+            is_short = quick and text.is_scheduled
+            machine = _machine(target, is_short=is_short, is_host=bool(unit.calls))
+            yield Job(unit.title, text.render(), machine)
 
     codes = compile_all(jobs(), target.cores)
-    return [
-        ObjectCode(code, signatures(unit, text))
-        for code, unit, text in zip(codes, units, texts, strict=True)
-    ]
+    return [_object(*made) for made in zip(codes, units, texts, strict=True)]
 
 
-def signatures(module: IRModule, text: ModuleText) -> tuple[Signature, ...]:
-    """What the runtime must know of each program."""
-    failures = tuple(
+def _text(unit: Unit, target: Target, *, check_bounds: bool) -> ModuleText:
+    """The LLVM text of a unit."""
+    text = ModuleText(unit.module, target, check_bounds)
+    text.apart = {name: number for number, name in enumerate(unit.calls, 1)}
+    for at, program in enumerate(unit.defined.values()):
+        text.add(program, symbol=unit.kernel if at == 0 else "", is_inner=bool(unit.kernel))
+    return text
+
+
+def _object(code: bytes, unit: Unit, text: ModuleText) -> ObjectCode:
+    """What the runtime must know of a unit, with its code."""
+    if not unit.kernel:
+        return ObjectCode(code, tuple(signatures(unit, text)))
+    program = next(iter(unit.defined.values()))
+    types = ["ptr", *(_type(p) for p in program.params), *(_type(d) for d in program.dims)]
+    kernel = Kernel("", unit.kernel, tuple(types), _failures(text))
+    return ObjectCode(code, (), kernel)
+
+
+def _type(p: Buffer | Var) -> str:
+    return "ptr" if isinstance(p, Buffer) else register_type(p.dtype)
+
+
+def _failures(text: ModuleText) -> tuple[Failure, ...]:
+    return tuple(
         Failure(
             m.text,
             None if m.span is None else str(m.span),
@@ -172,60 +215,65 @@ def signatures(module: IRModule, text: ModuleText) -> tuple[Signature, ...]:
         )
         for m in text.messages
     )
-    return tuple(
-        Signature(name, tuple(_parameters(module, program)), failures)
-        for name, program in module.programs.items()
-    )
 
 
-def _parameters(module: IRModule, program: TensorProgram) -> Iterator[Parameter]:
-    written = _written(module, program)
-    for p in program.params:
-        yield Parameter(p.name, p.dtype.name, isinstance(p, Buffer), is_written=p in written)
+def signatures(unit: Unit, text: ModuleText) -> Iterator[Signature]:
+    """What the runtime must know of each program."""
+    failures = _failures(text)
+    written = Written(unit.module, INSTRUCTIONS)
+    for name, program in unit.defined.items():
+        stored = written.of(program)
+        parameters = (
+            Parameter(p.name, p.dtype.name, isinstance(p, Buffer), is_written=p in stored)
+            for p in program.params
+        )
+        yield Signature(name, tuple(parameters), failures)
 
 
-def _written(module: IRModule, program: TensorProgram) -> set[Buffer]:
-    """The buffers that a program writes, itself or by a call; all that an external call gets."""
-    written: set[Buffer] = set()
-    for s in statements(program.body):
-        if isinstance(s, Store):
-            written.add(s.buffer)
-        elif isinstance(s, Invoke):
-            callee = module.programs.get(s.callee)
-            inside = None if callee is None else _written(module, callee)
-            if s.callee in INSTRUCTIONS:
-                written.update(a.buffer for a in s.args[:1] if isinstance(a, Region))
-                continue
-            params = [None] * len(s.args) if callee is None else callee.params
-            for argument, p in zip(s.args, params, strict=True):
-                if isinstance(argument, Region) and (inside is None or p in inside):
-                    written.add(argument.buffer)
-    return written
-
-
-def _machine(target: Target, *, is_short: bool = False) -> Machine:
-    is_host = target.arch == Target.host().arch
-    optimize = 0 if is_short else 2
+def _machine(target: Target, *, is_short: bool = False, is_host: bool = False) -> Machine:
+    """The machine as LLVM takes it. is_short, is_host: what needs little of LLVM, or next to
+    nothing."""
+    is_native = target.arch == Target.host().arch
+    optimize = 0 if is_short or is_host else 2
+    select = 0 if is_host else 3
     return Machine(
-        target.triple, target.cpu, target.llvm_features(), target.abi, optimize, jit=is_host
+        target.triple,
+        target.cpu,
+        target.llvm_features(),
+        target.abi,
+        optimize=optimize,
+        select=select,
+        jit=is_native,
     )
 
 
 # --- The cache ------------------------------------------------------------------------------------
 
 
-def cache_key(module: IRModule, target: Target) -> str:
-    """What the code of a module depends on, as a hash: its text and the places that its errors
-    name, the target, and the compiler itself."""
+def cache_key(unit: Unit, target: Target) -> str:
+    """What the code of a unit depends on, as a hash: its text and the places that its errors name,
+    the target, and the compiler itself. Of what a host calls, it depends on the parameters alone,
+    and on which of them are written."""
+    defined = IRModule.of(*unit.defined.values(), attrs=unit.module.attrs)
+    written = Written(unit.module, INSTRUCTIONS)
+    declared = [_declared(unit.module.programs[name], written) for name in unit.calls]
     places = [
         str(s.span)
-        for program in module.programs.values()
+        for program in unit.defined.values()
         for s in statements(program.body)
-        if isinstance(s, (Assert, Alloc))
+        if isinstance(s, (Assert, Alloc, View)) and s.span is not None
     ]
     machine = (target.triple, target.cpu, target.llvm_features(), target.vector_bytes)
     described = [str(part) for part in (*machine, target.caches)]
-    return key_of([module.script(), *described, *compiler(), json.dumps(places)])
+    content = f"kernel {unit.kernel}" if unit.kernel else defined.script()
+    return key_of([content, *described, *compiler(), json.dumps([declared, places])])
+
+
+def _declared(kernel: TensorProgram, written: Written) -> str:
+    """What a host depends on of a kernel that it calls."""
+    stored = written.of(kernel)
+    head = replace(kernel, body=Seq(()))
+    return f"{kernel.name} {structural_hash(head)} {[p in stored for p in kernel.params]}"
 
 
 @functools.cache
@@ -245,6 +293,7 @@ def _manifest(part: ObjectCode, target: Target) -> dict[str, object]:
     return {
         "kind": "programs",
         "programs": [s.to_json() for s in part.signatures],
+        "kernel": None if part.kernel is None else part.kernel.to_json(),
         "target": {"triple": target.triple, "cpu": target.cpu, "features": target.llvm_features()},
         "compiler": {"tensorsmith": version, "llvm": llvm, "source": source},
         "code_sha256": hashlib.sha256(part.code).hexdigest(),
@@ -257,6 +306,8 @@ def _cached(store: ObjectCache | None, key: str) -> ObjectCode | None:
         return None
     try:
         known = tuple(Signature.from_json(s) for s in entry.manifest["programs"])
+        described = entry.manifest["kernel"]
+        kernel = None if described is None else Kernel.from_json(described)
     except (KeyError, TypeError):
         return None
-    return ObjectCode(entry.code, known)
+    return ObjectCode(entry.code, known, kernel)

@@ -49,7 +49,9 @@ class HeldMemory:
         cell.reshape(-1)[0] = 0
 
     def at(self, address: int) -> Array | None:
-        """The bytes from an address on; None if nothing is held there."""
+        """The bytes from an address on, none from 0 on; None if nothing is held there."""
+        if address == 0:
+            return np.zeros(0, np.uint8)
         for start, held in self._arrays.items():
             if start <= address <= start + held.size:
                 return held[address - start :]

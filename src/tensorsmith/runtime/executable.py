@@ -10,18 +10,22 @@ from typing import Any, Final
 from tensorsmith.errors import DTypeError, IRError, ShapeError
 from tensorsmith.runtime.fast_call import fast_call
 from tensorsmith.runtime.general_call import GeneralCall
-from tensorsmith.runtime.jit import link_object
+from tensorsmith.runtime.jit import link_object, link_objects
 from tensorsmith.runtime.profile import Profile, profile
-from tensorsmith.runtime.signature import Failure, Parameter, Signature
+from tensorsmith.runtime.signature import Failure, Kernel, Parameter, Signature
 from tensorsmith.runtime.thread_pool import Context, symbols
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectCode:
-    """An object file, and the programs in it: one symbol each, of the program's name."""
+    """An object file, and the programs in it: one symbol each, of the program's name.
+
+    kernel: the one program in it, if it is one that hosts call: it cannot be called from outside.
+    """
 
     code: bytes
     signatures: tuple[Signature, ...]
+    kernel: Kernel | None = None
 
 
 class CompiledProgram:
@@ -83,12 +87,19 @@ def _address(function: object) -> int:
     return ctypes.cast(pointer, ctypes.c_void_p).value or 0
 
 
+def link_kernels(parts: Iterable[ObjectCode], imports: Mapping[str, int]) -> dict[str, int]:
+    """The addresses of all kernels, by symbol."""
+    kernels = {part.kernel.symbol: part.code for part in parts if part.kernel is not None}
+    return link_objects(list(kernels.values()), list(kernels), imports) if kernels else {}
+
+
 class Executable:
     """Compiled programs, ready to be called: ``exe["name"](...)``, or ``exe(...)`` for the first.
 
     threads: on how many threads parallel loops run.
     externs: addresses of functions, or functions of ctypes, that the code calls by name. They take
         pointers and scalars, and give 0 for success as a 32-bit integer.
+    context: what all its programs run in; ``context.trim()`` frees the memory that it keeps.
     """
 
     def __init__(
@@ -100,18 +111,22 @@ class Executable:
     ) -> None:
         if threads < 1:
             raise ShapeError(f"threads must be at least 1, not {threads}")
-        context = Context(threads)
+        self.context = context = Context(threads)
         self.threads = threads
-        self.code_bytes = 0
         self.programs: dict[str, CompiledProgram] = {}
         self._externs = dict(externs or {})  # keeps functions of ctypes alive
         imports = {name: _address(f) for name, f in self._externs.items()}
-        imports["ts_parallel"] = symbols()["ts_parallel"]
-        for part in objects:
-            self.code_bytes += len(part.code)
-            addresses = link_object(part.code, [s.name for s in part.signatures], imports)
-            for s in part.signatures:
-                self.programs[s.name] = CompiledProgram(s, addresses[s.name], context)
+        imports.update(symbols())
+        parts = list(objects)
+        self.code_bytes = sum(len(part.code) for part in parts)
+        kernels = link_kernels(parts, imports)
+        for part in parts:
+            if part.kernel is None:
+                called = {f"{k.name}.body": k.symbol for s in part.signatures for k in s.kernels}
+                known = imports | {name: kernels[symbol] for name, symbol in called.items()}
+                addresses = link_object(part.code, [s.name for s in part.signatures], known)
+                for s in part.signatures:
+                    self.programs[s.name] = CompiledProgram(s, addresses[s.name], context)
 
     def __getitem__(self, name: str) -> CompiledProgram:
         """The program called `name`. Raises IRError, with the names there are."""
@@ -136,4 +151,13 @@ class Executable:
         return f"<executable of {', '.join(self.programs)}, {self.threads} threads>"
 
 
-__all__ = ["CompiledProgram", "Executable", "Failure", "ObjectCode", "Parameter", "Signature"]
+__all__ = [
+    "CompiledProgram",
+    "Executable",
+    "Failure",
+    "Kernel",
+    "ObjectCode",
+    "Parameter",
+    "Signature",
+    "link_kernels",
+]

@@ -91,10 +91,9 @@ class GeneralCall:
 
     def fail(self, code: int, *values: object) -> None:
         """Raise what the error code of a call with these arguments means."""
-        failures = self.signature.failures
-        if not 0 < code <= len(failures):
+        failure = self.signature.failure(code)
+        if failure is None:
             raise EvaluationError(f"{self.signature.name} failed with code {code}")
-        failure = failures[code - 1]
         if not failure.is_argument:
             raise EvaluationError(f"{self.signature.name}: {failure.text}", where=failure.where)
         given = "; ".join(

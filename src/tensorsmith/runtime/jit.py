@@ -60,10 +60,20 @@ def link_object(
     imports: addresses of symbols that the code uses, besides those of the process itself.
     Raises OSError if a symbol is missing.
     """
+    return link_objects([code], names, imports)
+
+
+def link_objects(
+    codes: Iterable[bytes], names: Iterable[str], imports: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """As `link_object`, for object files that are linked together."""
     wanted = list(names)
     with _lock:
         linker = _linker()
-        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        builder = llvm.JITLibraryBuilder()
+        for code in codes:
+            builder.add_object_img(code)
+        builder.add_current_process()
         for name, address in (imports or {}).items():
             builder.import_symbol(name, address)
         for name in wanted:

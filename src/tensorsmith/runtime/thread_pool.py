@@ -15,9 +15,12 @@ import ctypes
 import os
 import platform
 import threading
+import weakref
+from collections.abc import Callable
 from typing import Final
 
 from tensorsmith.runtime.jit import link_ir
+from tensorsmith.runtime.memory_ir import CONTEXT_WORDS, FUNCTIONS, SLOTS_AT, memory_ir
 from tensorsmith.runtime.timing_ir import timing_ir
 
 SPINS: Final = 2000
@@ -278,19 +281,38 @@ joined:
 
 
 class Context:
-    """On how many threads compiled code runs: what its entries get as their last argument.
+    """What compiled code runs in, and what its entries get as their last argument: on how many
+    threads, and the memory that calls leave to later ones (see `tensorsmith.runtime.memory_ir`).
 
     recorder: the address of what `tensorsmith.runtime.profile` writes times of parallel loops to.
+    The memory is freed with the context, or by `trim`.
     """
 
     def __init__(self, threads: int, recorder: int | None = None) -> None:
         self.threads = threads
-        self._memory = (ctypes.c_void_p * 2)(_pool(threads), recorder)
+        trim = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(symbols()["ts_trim"])
+        self._memory = (ctypes.c_uint64 * CONTEXT_WORDS)(_pool(threads) or 0, recorder or 0)
+        self._end = weakref.finalize(self, _free, trim, self._memory)
+        self._end.atexit = False  # the system frees it all, and threads may still run
 
     @property
     def address(self) -> int:
         """Where the context lies in memory."""
         return ctypes.addressof(self._memory)
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes that calls left for later ones, about."""
+        slots = list(self._memory)[SLOTS_AT // 8 :]
+        return sum(size for size, at in zip(slots[::2], slots[1::2], strict=True) if at)
+
+    def trim(self) -> None:
+        """Free what calls left for later ones. Calls may run meanwhile."""
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(symbols()["ts_trim"])(self.address)
+
+
+def _free(trim: Callable[[int], None], memory: ctypes.Array[ctypes.c_uint64]) -> None:
+    trim(ctypes.addressof(memory))
 
 
 _lock = threading.Lock()
@@ -330,11 +352,12 @@ _symbols: dict[str, int] = {}
 
 
 def symbols() -> dict[str, int]:
-    """The addresses of ``ts_parallel`` and its companions, compiled on the first call."""
+    """The addresses of what compiled code and the runtime call, compiled on the first call."""
     if not _symbols:
-        ir = (pool_ir(platform.machine()) if _supported() else _SERIAL) + timing_ir()
+        pool = pool_ir(platform.machine()) if _supported() else _SERIAL
+        ir = pool + timing_ir() + memory_ir()
         names = ["ts_pool_start", "ts_after_fork"] if _supported() else []
-        _symbols.update(link_ir(ir, ["ts_parallel", "ts_time", *names]))
+        _symbols.update(link_ir(ir, ["ts_parallel", "ts_time", *names, *FUNCTIONS]))
         if _supported():
             os.register_at_fork(after_in_child=_after_fork)
     return _symbols

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tensorsmith.codegen.llvm.instructions import INSTRUCTIONS, Instruction, Vector
+from tensorsmith.codegen.llvm.runtime_calls import IN_CONTEXT, RETURN, hand_over, note_cell
 from tensorsmith.codegen.llvm.types import register_type
 from tensorsmith.codegen.strides import dense_strides, strides_of
 from tensorsmith.errors import CodegenError
@@ -29,6 +30,12 @@ def invoke(function: Function, s: Invoke) -> None:
         else:
             value, _ = function.expressions.value(a)
             args.append(f"{register_type(a.dtype)} {value}")
+    if s.callee == RETURN:
+        args = hand_over(function, s, args)
+    elif s.callee in IN_CONTEXT:
+        if isinstance(s.args[0], Region):
+            note_cell(function, s.args[0])
+        args = ["ptr %ctx", *args]
     function.module.call(function, s, args)
 
 

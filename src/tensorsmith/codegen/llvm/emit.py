@@ -27,6 +27,8 @@ class Machine:
     abi: the calling convention by LLVM's name, '' for the usual one.
     optimize: the level of the middle end, 0 to 3; 0 for code that is in vectors and unrolled
         already, whose local buffers become registers and no more.
+    select: the level at which instructions are selected; 0, ten times faster, for code that does
+        next to nothing but call.
     """
 
     triple: str
@@ -34,6 +36,7 @@ class Machine:
     features: str
     abi: str = ""
     optimize: int = 2
+    select: int = 3
     jit: bool = False
 
 
@@ -46,7 +49,7 @@ class NoMachineError(Exception):
 
 
 _lock: Final = threading.Lock()
-_machines: dict[tuple[str, str, str, str, bool], Any] = {}
+_machines: dict[tuple[str, str, str, str, int, bool], Any] = {}
 
 
 def emit(ir: str, machine: Machine) -> bytes:
@@ -82,7 +85,7 @@ def _middle_end(machine: Machine, passes: Any) -> Any:  # llvmlite has no types
 def _target_machine(machine: Machine) -> Any:  # llvmlite has no types
     import llvmlite.binding as llvm
 
-    key = (machine.triple, machine.cpu, machine.features, machine.abi, machine.jit)
+    key = (machine.triple, machine.cpu, machine.features, machine.abi, machine.select, machine.jit)
     if key not in _machines:
         if not _machines:
             llvm.initialize_all_targets()
@@ -92,7 +95,7 @@ def _target_machine(machine: Machine) -> Any:  # llvmlite has no types
             _machines[key] = llvm.Target.from_triple(machine.triple).create_target_machine(
                 cpu=machine.cpu,
                 features=machine.features,
-                opt=3,
+                opt=machine.select,
                 reloc="pic",
                 codemodel="small",
                 jit=machine.jit,

@@ -8,6 +8,7 @@ vectors.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from tensorsmith.codegen.llvm import calls
 from tensorsmith.codegen.llvm.expressions import Expressions
 from tensorsmith.codegen.llvm.memory import Memory, Place
 from tensorsmith.codegen.llvm.prefetch import prefetch
+from tensorsmith.codegen.llvm.runtime_calls import GIVE
 from tensorsmith.codegen.llvm.text import Lines, Text
 from tensorsmith.codegen.llvm.types import register_type
 from tensorsmith.codegen.lower.annotations import NONTEMPORAL, PREFETCH
@@ -87,6 +89,14 @@ class Function:
     """Instructions at the start of the function."""
     heap: list[str] = field(default_factory=list)
     """Pointers that must be freed on leaving."""
+    is_entry: bool = False
+    """Whether it checks arguments only, and holds nothing."""
+    exits: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """Where the function is left with an error while these pointers are held, by label."""
+    stack: set[str] = field(default_factory=set)
+    """Pointers to local buffers on the stack, which are known from the start."""
+    cells: dict[str, int] = field(default_factory=dict)
+    """Pointers to cells that may own memory, and how many there are: dropped after an error."""
     captured: list[Var | Buffer] = field(default_factory=list)
     expressions: Expressions = field(init=False)
     memory: Memory = field(init=False)
@@ -170,10 +180,46 @@ class Function:
         del self.heap[before:]
 
     def free_heap(self, after: int = 0) -> None:
-        """Free the heap memory that is allocated here, but for the first `after` pieces."""
+        """Give back the heap memory that is held here, but for the first `after` pieces."""
         for pointer in reversed(self.heap[after:]):
-            self.module.declare("declare void @free(ptr)")
-            self.text.line(f"call void @free(ptr {pointer})")
+            self.module.declare(GIVE)
+            self.text.line(f"call void @ts_give(ptr %ctx, ptr {pointer})")
+
+    def leave(self, code: str) -> None:
+        """Return an error code, giving back what is held: in one place, as a host has a thousand
+        places from which it may leave."""
+        if self.is_entry or not (self.heap or self.module.is_host):
+            self.text.line(f"ret i32 {code}")
+            return
+        if not self.exits:
+            self.allocas.append("  %failure = alloca i32, align 4")
+        label = self.exits.setdefault(tuple(self.heap), f"leave{len(self.exits)}")
+        self.text.line(f"store i32 {code}, ptr %failure, align 4")
+        self.text.line(f"br label %{label}")
+
+    def exit_lines(self) -> Iterator[str]:
+        """The places that `leave` goes to."""
+        for held, label in self.exits.items():
+            yield f"{label}:"
+            for at in self.cell_pointers():
+                yield f"  call i32 @ts_drop(ptr %ctx, ptr {at})"
+            for pointer in reversed(held):
+                yield f"  call void @ts_give(ptr %ctx, ptr {pointer})"
+            yield f"  %{label}.code = load i32, ptr %failure, align 4"
+            yield f"  ret i32 %{label}.code"
+
+    def cell_pointers(self) -> Iterator[str]:
+        """Constant expressions cannot point into the stack, so: the cells, each by a name that
+        `cell_lines` defines."""
+        for pointer, count in self.cells.items():
+            yield from (f"{pointer}.cell{k}" for k in range(count))
+
+    def cell_lines(self) -> Iterator[str]:
+        """What stands at the start of the function: cells own nothing at first."""
+        for pointer, count in self.cells.items():
+            for k in range(count):
+                yield f"  {pointer}.cell{k} = getelementptr i8, ptr {pointer}, i64 {8 * k}"
+                yield f"  store i64 0, ptr {pointer}.cell{k}, align 8"
 
     def bind(self, s: Bind) -> None:
         """Compute the value of a `Bind` here, once."""
@@ -181,6 +227,8 @@ class Function:
         if lanes > 1:
             self.vector_vars.add(s.var)
         self.variables[s.var] = (value, self.text.depth)
+        if self.module.is_host:
+            return  # a thousand facts on sizes would make each question slow
         if s.value.dtype.is_index and not loads_anything(s.value):  # memory may change
             self.facts.learn(equal(s.var, s.value))
 
@@ -241,8 +289,7 @@ class Function:
         good, bad = self.text.name("good"), self.text.name("bad")
         self.text.line(f"br i1 {condition}, label %{good}, label %{bad}")
         self.text.begin(bad)
-        self.free_heap()
-        self.text.line(f"ret i32 {code}")
+        self.leave(str(code))
         self.text.begin(good)
 
     def while_loop(self, s: While) -> None:

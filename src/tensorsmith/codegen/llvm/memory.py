@@ -10,6 +10,7 @@ from tensorsmith.arith.polynomial import constant
 from tensorsmith.arith.prove import split
 from tensorsmith.codegen.llvm import casts
 from tensorsmith.codegen.llvm.expressions import Lanes
+from tensorsmith.codegen.llvm.runtime_calls import GIVE, TAKE
 from tensorsmith.codegen.llvm.transpose import Column, Tiles
 from tensorsmith.codegen.llvm.types import memory_type, suffix, vector
 from tensorsmith.codegen.strides import dense_strides
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from tensorsmith.codegen.llvm.function import Function
 
 STACK_BYTES: Final = 16 * 1024
-"""Local buffers up to this size lie on the stack; larger ones come from the heap."""
+"""Local buffers up to this size lie on the stack; larger ones come from the context's memory."""
 ALIGN: Final = 64
 """Bytes that divide the address of every buffer that we allocate."""
 ONE_NODE: Final = 0
@@ -361,16 +362,13 @@ class Memory:
         if type(size) is Const and size.value <= STACK_BYTES:
             bytes_ = max(int(size.value), 1)
             self.function.allocas.append(f"  {name} = alloca [{bytes_} x i8], align {ALIGN}")
+            self.function.stack.add(name)
             self.place(buffer, Place(name, 0, ALIGN))
             return
         value = self.function.expressions.value(size).text
-        word = f"i{self.function.module.target.index_bits}"  # C's size_t
-        self.function.module.declare(f"declare noalias ptr @aligned_alloc({word}, {word})")
-        padded = self.text.value(f"add i64 {value}, {2 * ALIGN - 1}")
-        rounded = self.text.value(f"and i64 {padded}, {-ALIGN}")
-        if word != "i64":
-            rounded = self.text.value(f"trunc i64 {rounded} to {word}")
-        pointer = self.text.value(f"call ptr @aligned_alloc({word} {ALIGN}, {word} {rounded})")
+        self.function.module.declare(TAKE)
+        self.function.module.declare(GIVE)
+        pointer = self.text.value(f"call ptr @ts_take(ptr %ctx, i64 {value})")
         got = self.text.value(f"icmp ne ptr {pointer}, null")
         message = f"no memory for {buffer.name!r}"
         self.function.fail_unless(got, self.function.module.message(message, span))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -9,6 +10,7 @@ from tensorsmith.codegen.llvm import math as functions
 from tensorsmith.codegen.llvm.entry import Entry
 from tensorsmith.codegen.llvm.function import Function
 from tensorsmith.codegen.llvm.memory import Place
+from tensorsmith.codegen.llvm.runtime_calls import alone
 from tensorsmith.codegen.llvm.types import register_type
 from tensorsmith.codegen.lower.calls import callee_values
 from tensorsmith.codegen.lower.pipeline import lower
@@ -17,6 +19,7 @@ from tensorsmith.errors import Span
 from tensorsmith.ir import Buffer, For, Invoke, IRModule, TensorProgram, Var
 from tensorsmith.ir.dtype import float32, float64
 from tensorsmith.ir.stmt import ZERO
+from tensorsmith.runtime.signature import KERNEL_SHIFT
 from tensorsmith.target import Target
 
 PARALLEL: Final = "ts_parallel"
@@ -59,6 +62,9 @@ class ModuleText:
     module: IRModule
     target: Target
     check_bounds: bool = False
+    apart: Mapping[str, int] = field(default_factory=dict)
+    """The programs of the module that are defined elsewhere, and their numbers from 1: what they
+    return is told apart from codes of this module by `KERNEL_SHIFT`."""
     messages: list[Message] = field(default_factory=list)
     declarations: dict[str, None] = field(default_factory=dict)
     bodies: list[str] = field(default_factory=list)
@@ -157,26 +163,42 @@ class ModuleText:
 
     # --- Functions ---------------------------------------------------------------------------
 
-    def add(self, program: TensorProgram) -> None:
-        """Print a program: its body, and the entry that checks arguments and calls it."""
+    @property
+    def is_host(self) -> bool:
+        """Whether the program that is being printed is a host."""
+        return self.program is not None and bool(self.program.attrs.get("host"))
+
+    def add(self, program: TensorProgram, *, symbol: str = "", is_inner: bool = False) -> None:
+        """Print a program: its body, and the entry that checks arguments and calls it.
+
+        symbol: what the body is called outside of the module, '' for what is seen inside alone.
+        is_inner: whether there is no entry: whoever calls the body has checked the arguments.
+        """
         self.program = program
+        self.viewed = {}
         lowered = lower(program, self.module.programs, self.target, check_bounds=self.check_bounds)
         self.is_scheduled = self.is_scheduled and bool(lowered.attrs.get(SCHEDULED))
         function = Function(self, f"{program.name}.body")
         params: list[str] = []
+        shared = shared_params(program)
         for p in program.params:
             if isinstance(p, Buffer):
                 name = f"%b{len(params)}"
                 function.places[p] = Place(name, 0, 1 if p.offset is not ZERO else p.align)
-                params.append(f"ptr noalias {name}")
+                if p in shared:
+                    self.viewed[p] = None
+                params.append(f"ptr {name}" if p in shared else f"ptr noalias {name}")
             else:
                 params.append(self._scalar(function, p, len(params)))
         for d in program.dims:
             params.append(self._scalar(function, d, len(params)))
         function.stmt(lowered.body)
-        self._finish(function, "internal", ", ".join(("ptr %ctx", *params)))
+        if symbol:
+            function.name = symbol
+        self._finish(function, "" if symbol else "internal", ", ".join(("ptr %ctx", *params)))
         self._close_scopes()
-        self.bodies.append(Entry(self, program).text())
+        if not is_inner:
+            self.bodies.append(Entry(self, program).text())
 
     def _scalar(self, function: Function, v: Var, number: int) -> str:
         name = f"%s{number}"
@@ -188,9 +210,11 @@ class ModuleText:
             f'define {linkage} i32 @"{function.name}"({params}) #0 {{',
             "entry:",
             *function.allocas,
+            *function.cell_lines(),
             function.text.render(),
             *self._fence(function),
             "  ret i32 0",
+            *function.exit_lines(),
             "}",
         ]
         self.bodies.append("\n".join(line for line in lines if line))
@@ -237,32 +261,40 @@ class ModuleText:
     def call(self, function: Function, s: Invoke, args: list[str]) -> None:
         """Call another program's body, or an external symbol, with scalars and pointers."""
         callee = self.module.programs.get(s.callee)
-        symbol = f"@{s.callee}"
+        symbol, number = f"@{s.callee}", 0
         if callee is not None:
             symbol = f'@"{s.callee}.body"'
+            number = self.apart.get(s.callee, 0)
             values = callee_values(callee, s)
             dims = [(d, function.expressions.value(values[d]).text) for d in callee.dims]
             args = ["ptr %ctx", *args, *(f"{register_type(d.dtype)} {text}" for d, text in dims)]
-        else:
+        if callee is None or number:
             types = ", ".join(a.split(" ", 1)[0] for a in args)
             self.declare(f"declare i32 {symbol}({types})")
-        self.pass_on(function, function.text.value(f"call i32 {symbol}({', '.join(args)})"))
+        code = function.text.value(f"call i32 {symbol}({', '.join(args)})")
+        self.pass_on(function, code, number)
 
-    def pass_on(self, function: Function, code: str) -> None:
-        """Return the error code of a call, unless it is 0."""
+    def pass_on(self, function: Function, code: str, number: int = 0) -> None:
+        """Return the error code of a call, unless it is 0; `number` is of the kernel called."""
         text = function.text
         good, bad = text.name("good"), text.name("bad")
         fine = text.value(f"icmp eq i32 {code}, 0")
         text.line(f"br i1 {fine}, label %{good}, label %{bad}")
         text.begin(bad)
-        function.free_heap()
-        text.line(f"ret i32 {code}")
+        if number:
+            code = text.value(f"or i32 {code}, {number << KERNEL_SHIFT}")
+        function.leave(code)
         text.begin(good)
 
-    def define_parallel(self) -> None:
-        """Have `PARALLEL` in the module, running a loop on its caller, unless there is another."""
+    def define_runtime(self) -> None:
+        """Have what the runtime gives in the module, unless there is another: loops that run on
+        their caller, memory from the C library."""
         self.declarations.pop(_PARALLEL_DECLARED, None)
         self.bodies.append(_PARALLEL_ALONE)
+        for declared, text in alone(self.target.index_bits).items():
+            if declared in self.declarations:
+                del self.declarations[declared]
+                self.bodies.append(text)
 
     def render(self) -> str:
         """The whole module."""
@@ -280,6 +312,15 @@ class ModuleText:
             *self.alias_nodes,
         ]
         return "\n\n".join(parts) + "\n"
+
+
+def shared_params(program: TensorProgram) -> set[Buffer]:
+    """The parameters that a call may give the memory of another one: by the attribute ``inplace``,
+    pairs of numbers of parameters."""
+    pairs = program.attrs.get("inplace", ())
+    assert isinstance(pairs, tuple)
+    numbers = {k for pair in pairs if isinstance(pair, tuple) for k in pair}
+    return {p for k, p in enumerate(program.params) if k in numbers and isinstance(p, Buffer)}
 
 
 def print_llvm(module: IRModule, target: Target, *, check_bounds: bool = False) -> ModuleText:

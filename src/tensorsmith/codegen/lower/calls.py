@@ -31,6 +31,7 @@ from tensorsmith.ir import (
     Store,
     TensorProgram,
     Var,
+    View,
     equal,
     free_vars,
     seq,
@@ -40,6 +41,7 @@ from tensorsmith.ir import (
 from tensorsmith.ir.instantiate import instantiate
 from tensorsmith.ir.rewrite import map_exprs, statements, transform_stmt
 from tensorsmith.ir.stmt import TRUE, ZERO
+from tensorsmith.ir.term_text import is_whole
 
 MOST_STATEMENTS: Final = 24
 """Statements of a callee that is written in where it is called; larger ones are called."""
@@ -53,8 +55,8 @@ def inline_calls(
     """Write small callees in where they are called.
 
     Before: any verified program. After: the calls that are left are of programs with more than
-    `most` statements or with a parallel loop, and of external symbols. Cost: each callee is copied
-    once a call, callees of callees included, up to `most` statements each.
+    `most` statements, with a parallel loop or with views, and of external symbols. Cost: each
+    callee is copied once a call, callees of callees included, up to `most` statements each.
     """
 
     def change(s: Stmt) -> Stmt | None:
@@ -62,7 +64,7 @@ def inline_calls(
         if callee is None or not isinstance(s, Invoke) or not _is_small(callee, most):
             return None
         body = transform_stmt(_written_in(callee, s), change)
-        return seq(*_checks(callee, s), body)
+        return seq(*_checks(callee, s, Analyzer()), body)
 
     body = transform_stmt(program.body, change)
     return program if body is program.body else replace(program, body=body)
@@ -70,7 +72,9 @@ def inline_calls(
 
 def _is_small(callee: TensorProgram, most: int) -> bool:
     for count, s in enumerate(statements(callee.body), 1):
-        if count > most or (isinstance(s, For) and s.kind is LoopKind.PARALLEL):
+        if count > most or isinstance(s, View):
+            return False
+        if isinstance(s, For) and s.kind is LoopKind.PARALLEL:
             return False
     return True
 
@@ -88,6 +92,9 @@ def prepare_calls(program: TensorProgram, *, functions: Functions) -> TensorProg
             return None
         return _Preparation(callee, s, facts).run()
 
+    if program.attrs.get("host"):  # a thousand bindings, of which nothing need be known
+        facts = Analyzer()
+        return replace(program, body=transform_stmt(program.body, lambda s: change(s, facts)))
     return map_scopes(program, change)
 
 
@@ -125,7 +132,7 @@ def callee_values(callee: TensorProgram, call: Invoke) -> dict[Var, Expr]:
     return values
 
 
-def _checks(callee: TensorProgram, call: Invoke) -> list[Stmt]:
+def _checks(callee: TensorProgram, call: Invoke, facts: Analyzer) -> list[Stmt]:
     """What must hold of the arguments: extents, and the facts on dimensions and scalars."""
     values = callee_values(callee, call)
     known: dict[Expr, Expr] = dict(values.items())
@@ -134,8 +141,10 @@ def _checks(callee: TensorProgram, call: Invoke) -> list[Stmt]:
         if not isinstance(param, Buffer) or not isinstance(arg, Region):
             continue
         for axis, ((_, given), wanted) in enumerate(zip(arg.ranges, param.shape, strict=True)):
-            condition = equal(given, substitute(wanted, known))
-            checks.append((condition, f"axis {axis} of {param.name!r} must have extent {wanted!r}"))
+            needed = substitute(wanted, known)
+            if needed is not given:
+                what = f"axis {axis} of {param.name!r} must have extent {wanted!r}"
+                checks.append((equal(given, needed), what))
     for v, value in values.items():
         if v.low is not None:
             checks.append((value >= v.low, f"{v.name!r} must be at least {v.low}"))
@@ -144,7 +153,6 @@ def _checks(callee: TensorProgram, call: Invoke) -> list[Stmt]:
         if v.multiple_of != 1:
             text = f"{v.name!r} must be a multiple of {v.multiple_of}"
             checks.append((equal(value % v.multiple_of, 0), text))
-    facts = Analyzer()
     return [
         Assert(condition, f"{callee.name}: {text}", span=call.span)
         for condition, text in checks
@@ -201,8 +209,10 @@ class _Preparation:
     facts: Analyzer
 
     def run(self) -> Stmt:
+        if self.is_plain():
+            return seq(*_checks(self.callee, self.call, self.facts), self.call)
         values = self.values(self.call)
-        before: list[Stmt] = _checks(self.callee, self.call)
+        before: list[Stmt] = _checks(self.callee, self.call, Analyzer())
         after: list[Stmt] = []
         args: list[Expr | Region] = []
         for arg, param in zip(self.call.args, self.callee.params, strict=True):
@@ -220,6 +230,20 @@ class _Preparation:
         call = replace(self.call, args=tuple(args))
         self.check(call)
         return seq(*before, call, *after)
+
+    def is_plain(self) -> bool:
+        """Whether all regions are whole, dense, and wanted so: the common case, told at once."""
+        return all(
+            is_whole(arg)
+            and arg.buffer.strides is None
+            and arg.buffer.layout is None
+            and param.strides is None
+            and param.layout is None
+            and param.offset is ZERO
+            and max(arg.buffer.align, param.dtype.bytes) >= param.align
+            for arg, param in zip(self.call.args, self.callee.params, strict=True)
+            if isinstance(arg, Region) and isinstance(param, Buffer)
+        )
 
     def values(self, call: Invoke) -> dict[Expr, Expr]:
         return dict(callee_values(self.callee, call).items())

@@ -15,7 +15,7 @@ from tensorsmith.codegen.lower.scheduled import mark_scheduled
 from tensorsmith.codegen.lower.software_pipeline import pipeline_loops
 from tensorsmith.codegen.lower.unroll import unroll_loops
 from tensorsmith.codegen.lower.vectors import strip_vectors
-from tensorsmith.ir import TensorProgram, View
+from tensorsmith.ir import Block, TensorProgram, View
 from tensorsmith.ir.rewrite import statements
 from tensorsmith.target import Target
 
@@ -61,12 +61,26 @@ def shared_memory_pipeline(
     )
 
 
+def host_pipeline(functions: Functions) -> tuple[Pass, ...]:
+    """The passes for a host: it calls, and does little else, so nothing is written in and nothing
+    is reasoned about."""
+    return (_without_blocks, partial(prepare_calls, functions=functions))
+
+
+def _without_blocks(program: TensorProgram) -> TensorProgram:
+    has_blocks = any(isinstance(s, Block) for s in statements(program.body))
+    return lower_blocks(program) if has_blocks else program
+
+
 def lower(
     program: TensorProgram, functions: Functions, target: Target, *, check_bounds: bool = False
 ) -> TensorProgram:
     """The program as the code generator takes it: no blocks, flat loops."""
     has_views = any(isinstance(s, View) for s in statements(program.body))
-    passes = shared_memory_pipeline if has_views else pipeline
-    for apply in passes(functions, target, check_bounds=check_bounds):
+    make = shared_memory_pipeline if has_views else pipeline
+    passes = make(functions, target, check_bounds=check_bounds)
+    if program.attrs.get("host"):
+        passes = host_pipeline(functions)
+    for apply in passes:
         program = apply(program)
     return program
