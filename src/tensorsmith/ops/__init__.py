@@ -15,13 +15,18 @@ from tensorsmith.ops import (
     elementwise,
     gather,
     movement,
+    normalize,
     padding,
     pooling,
+    random,
     reduce,
     scatter,
+    select,
     shapes,
     slicing,
     softmax,
+    sort,
+    unique,
 )
 from tensorsmith.ops.builder import GraphBuilder
 from tensorsmith.ops.operator import Operator, operators, table
@@ -38,13 +43,18 @@ OPERATORS: Final[Mapping[str, Operator]] = table(
     elementwise.OPERATORS,
     gather.OPERATORS,
     movement.OPERATORS,
+    normalize.OPERATORS,
     padding.OPERATORS,
     pooling.OPERATORS,
+    random.OPERATORS,
     reduce.OPERATORS,
     scatter.OPERATORS,
+    select.OPERATORS,
     shapes.OPERATORS,
     slicing.OPERATORS,
     softmax.OPERATORS,
+    sort.OPERATORS,
+    unique.OPERATORS,
 )
 """Every operator, by name."""
 

@@ -1,0 +1,145 @@
+"""Orders: sorting along an axis, and the first of an order.
+
+NaN counts as greater than every number. Equal elements keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, no_type_check
+
+from tensorsmith import script as T
+from tensorsmith import te
+from tensorsmith.arith import Analyzer
+from tensorsmith.errors import ShapeError
+from tensorsmith.ir import DType, Expr, ExprLike, Kind, Stmt, TensorProgram, as_expr, seq
+from tensorsmith.ir.buffer import Buffer
+from tensorsmith.ops.indexing import clamped, product
+from tensorsmith.ops.movement import reshape, transpose
+from tensorsmith.ops.operands import as_axis, one_dtype, widened
+from tensorsmith.ops.operator import Operator, operators
+from tensorsmith.ops.statements import inlined
+from tensorsmith.te import Tensor
+
+Before = Callable[[Expr, Expr], Expr]
+"""Whether one element comes before another one."""
+
+
+def precedes(type_: DType, *, descending: bool = False) -> Before:
+    """Whether an element comes strictly before another in the order of numbers, NaN as greatest."""
+
+    def ascending(a: Expr, b: Expr) -> Expr:
+        if type_.is_bool:
+            return ~a & b
+        x, y = widened(a), widened(b)
+        if not x.dtype.is_float:
+            return x < y
+        return (x < y) | (T.isnan(y) & ~T.isnan(x))
+
+    return (lambda a, b: ascending(b, a)) if descending else ascending
+
+
+def merge_sort(type_: DType, before: Before) -> TensorProgram:
+    """The positions of the elements of each row in order: runs of 1, 2, 4, ... are merged.
+
+    before: of two elements, for types that compare.
+    """
+    rows, n = T.dims("rows n", min=0)
+
+    @T.program
+    @no_type_check  # a script, which is parsed
+    def sort_rows(X: T.Buffer((rows, n), type_), order: T.Buffer((rows, n), "int64")) -> None:
+        scratch = T.alloc((n,), "int64")
+        run = T.alloc((1,), "index")
+        begin = T.alloc((1,), "index")
+        left = T.alloc((1,), "index")
+        right = T.alloc((1,), "index")
+        for r in range(rows):
+            for i in range(n):
+                order[r, i] = T.int64(i)
+            run[0] = 1
+            while run[0] < n:
+                begin[0] = 0
+                while begin[0] < n:
+                    left[0] = begin[0]
+                    right[0] = T.min(begin[0] + run[0], n)
+                    for i in range(begin[0], T.min(begin[0] + 2 * run[0], n)):
+                        if left[0] < T.min(begin[0] + run[0], n) and (
+                            right[0] >= T.min(begin[0] + 2 * run[0], n)
+                            or not before(X[r, order[r, right[0]]], X[r, order[r, left[0]]])
+                        ):
+                            scratch[i] = order[r, left[0]]
+                            left[0] = left[0] + 1
+                        else:
+                            scratch[i] = order[r, right[0]]
+                            right[0] = right[0] + 1
+                    begin[0] = begin[0] + 2 * run[0]
+                for i in range(n):
+                    order[r, i] = scratch[i]
+                run[0] = 2 * run[0]
+
+    made: TensorProgram = sort_rows
+    return made
+
+
+def _rows(x: Tensor, axis: int) -> tuple[Tensor, tuple[int, ...]]:
+    """`x` as a matrix whose rows run along `axis`, and the order of axes that made it."""
+    order = (*(d for d in range(x.rank) if d != axis), axis)
+    moved = x if order == tuple(range(x.rank)) else transpose(x, axes=order)
+    return reshape(moved, shape=(product(moved.shape[:-1]), moved.shape[-1])), order
+
+
+def _order(x: Tensor, axis: int, *, descending: bool) -> Tensor:
+    """The positions along `axis` in order, for each row of the matrix of `_rows`: int64."""
+    rows, _ = _rows(x, axis)
+    before = precedes(x.dtype, descending=descending)
+
+    def body(elements: Buffer, order: Buffer) -> Stmt:
+        if any(e is as_expr(0) for e in order.shape):
+            return seq()
+        return inlined(merge_sort(x.dtype, before), elements, order)
+
+    return te.extern(body, [rows], (rows.shape, "int64"), "order")
+
+
+def _first(x: Tensor, axis: int, count: Expr, *, descending: bool) -> tuple[Tensor, Tensor]:
+    """The first `count` elements along `axis` in order, and their positions."""
+    order = _order(x, axis, descending=descending)
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    lead = [d for d in range(x.rank) if d != axis]
+
+    def position(*i: Expr) -> Expr:
+        row = as_expr(0)
+        for number, d in enumerate(lead):
+            row = row * x.shape[d] + i[d] if number else i[d]
+        return order[row, clamped(i[axis], x.shape[axis])]
+
+    at = te.compute(shape, position, "positions")
+
+    def value(*i: Expr) -> Expr:
+        return x[(*i[:axis], clamped(at[i], x.shape[axis]), *i[axis + 1 :])]
+
+    return te.compute(shape, value, "values"), at
+
+
+def sort(x: Tensor, *, axis: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    """The elements of `x` in order along `axis`, and the positions they come from (int64)."""
+    one_dtype("sort", Kind.NUMBER | Kind.BOOL | Kind.STORAGE, x)
+    along = as_axis("sort", axis, x.rank)
+    return _first(x, along, x.shape[along], descending=descending)
+
+
+def top_k(x: Tensor, *, k: ExprLike, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
+    """The `k` greatest (or least) elements along `axis` in order, and their positions (int64).
+
+    k: at most the extent of the axis. Raises ShapeError if it is known to be more.
+    """
+    one_dtype("top_k", Kind.NUMBER | Kind.STORAGE, x)
+    along = as_axis("top_k", axis, x.rank)
+    count = as_expr(k)
+    if Analyzer().prove(count > x.shape[along]) is True:
+        raise ShapeError("top_k of more elements than there are", given=f"k={count!r} of {x!r}")
+    return _first(x, along, count, descending=largest)
+
+
+OPERATORS: Final[tuple[Operator, ...]] = operators(sort, top_k)
