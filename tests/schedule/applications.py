@@ -71,18 +71,20 @@ def check_same(draw: Draw, before: TensorProgram, s: Schedule, *, native: bool =
         expected, found = copied(given), copied(given)
         interpret(before, *expected)
         interpret(after, *found)
-        _compare(expected, found)
+        assert_equal(expected, found)
         if native:
             compiled = copied(given)
             build(after, threads=1)(*compiled)
-            _compare(expected, compiled)
+            assert_equal(expected, compiled)
     except Exception as error:
         error.add_note(f"{before.script()}\n{s.trace}\n{after.script()}")
         raise
 
 
-def _compare(expected: list[object], found: list[object]) -> None:
+def assert_equal(expected: list[object], found: list[object]) -> None:
+    """The arrays hold the same, NaN where NaN. Of -0 and +0 either may be the lesser one."""
     for a, b in zip(expected, found, strict=True):
         if isinstance(a, np.ndarray):
             assert isinstance(b, np.ndarray)
-            assert a.tobytes() == b.tobytes(), (a, b)
+            if a.tobytes() != b.tobytes():
+                np.testing.assert_array_equal(a, b)

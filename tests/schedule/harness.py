@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 from hypothesis import strategies as st
 
-from schedule.applications import some_block, some_loop
+from schedule.applications import assert_equal, some_block, some_loop
 from schedule.tensor_rules import TENSOR_RULES
 from strategies import arguments, copied
 from tensorsmith.codegen import build
@@ -200,7 +199,10 @@ def draw_schedule(
 
 
 def check_schedule(draw: Draw, before: TensorProgram, s: Schedule) -> None:
-    """It is well formed, does the same bit for bit, and its trace does the same again."""
+    """It is well formed, does the same, and its trace does the same again.
+
+    Natively too, and there with or without the checks of a debug build.
+    """
     after = s.program
     try:
         verify(after)
@@ -216,7 +218,7 @@ def check_schedule(draw: Draw, before: TensorProgram, s: Schedule) -> None:
         assert_equal(expected, found)
         if not any(isinstance(x, For) and x.thread for x in statements(after.body)):
             found = copied(given)
-            build(after, threads=2)(*found)
+            build(after, threads=2, check_bounds=draw(st.booleans()))(*found)
             assert_equal(expected, found)
     except Exception as error:
         error.add_note(f"{before.script()}\n{s.trace}\n{after.script()}")
@@ -253,10 +255,4 @@ def backwards(program: TensorProgram) -> TensorProgram:
     )
 
 
-def assert_equal(expected: list[object], found: list[object]) -> None:
-    for a, b in zip(expected, found, strict=True):
-        if isinstance(a, np.ndarray) and a.tobytes() != b.tobytes():
-            np.testing.assert_array_equal(a, b)
-
-
-__all__ = ["RULES", "backwards", "check_schedule", "check_trace", "draw_schedule"]
+__all__ = ["RULES", "assert_equal", "backwards", "check_schedule", "check_trace", "draw_schedule"]

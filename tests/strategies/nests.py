@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 
 from strategies.tensors import Axis, World
+from tensorsmith.arith.accesses import collect_accesses
 from tensorsmith.ir import Block, Const, Expr, For, Iter, IterKind, LoopKind, Stmt, Var, const
 from tensorsmith.ir.stmt import TRUE, ZERO
 
@@ -42,7 +43,7 @@ Body = Callable[[list[Axis]], tuple[Stmt, Stmt | None]]
 def block_nest(world: World, name: str, domain: Domain, body: Body) -> Stmt:
     """A block over `domain`, under loops that take every point of it once.
 
-    Opaque iterators keep their order.
+    Opaque iterators keep their order. A few blocks that do the same each time are repeated.
     """
     nest = _bind(world, domain)
     iters = []
@@ -52,11 +53,34 @@ def block_nest(world: World, name: str, domain: Domain, body: Body) -> Stmt:
         iters.append(Iter(Var(world.name("v")), extent, kind, shifted, start))
     axes = [Axis(i.var if i.start is ZERO else i.var - i.start, i.extent) for i in iters]
     inner, init = body(axes)
-    stmt: Stmt = Block(world.name(name), tuple(iters), inner, init, nest.predicate)
     loops = nest.loops
     if all(kind is not IterKind.OPAQUE for _, kind in domain) and world.chance(3):
         loops = world.draw(st.permutations(loops))
+    if world.chance(6) and _does_the_same_again(inner, init):
+        loops = [_repeat(world, iters), *loops]
+    stmt: Stmt = Block(world.name(name), tuple(iters), inner, init, nest.predicate)
     return loop_nest(world, loops, stmt)
+
+
+def _does_the_same_again(body: Stmt, init: Stmt | None) -> bool:
+    """Whether a second run of the block leaves what the first one did: it reads nothing that it
+    writes, but what its init has set."""
+    accesses = collect_accesses(body)
+    written = {a.region.buffer for a in accesses if a.is_write}
+    read = {a.region.buffer for a in accesses if not a.is_write}
+    if init is None:
+        return not written & read
+    again = collect_accesses(init)
+    return written <= {a.region.buffer for a in again if a.is_write} and not any(
+        a.region.buffer in written for a in again if not a.is_write
+    )
+
+
+def _repeat(world: World, iters: list[Iter]) -> _Loop:
+    """A loop around that says nothing new, and the opaque iterator that tells of it."""
+    loop = _Loop(Var(world.name("t")), const(2), spatial=False)
+    iters.insert(0, Iter(Var(world.name("v")), loop.extent, IterKind.OPAQUE, loop.var))
+    return loop
 
 
 def _bind(world: World, domain: Domain) -> _Nest:

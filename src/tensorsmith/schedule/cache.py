@@ -53,9 +53,9 @@ from tensorsmith.schedule.dependence import (
     check_movable,
     effects,
     has_loads,
+    is_written_elsewhere,
     scope_of,
     why_opaque,
-    writers,
 )
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.independence import check_marked_loops
@@ -112,7 +112,7 @@ def _consumers(
     for n in dict.fromkeys(names):
         other = find_block(program, n)
         assert isinstance(other.node, Block)
-        if other.parent_block is not site.parent_block:
+        if scope_of(program, other) is not scope_of(program, site):
             raise ScheduleError(f"the block {n!r} stands in another block", where=other.node.span)
         if buffer not in effects(other.node).reads:
             raise ScheduleError(f"block {n!r} does not read {buffer.name!r}", where=other.node.span)
@@ -305,7 +305,8 @@ def _readers_of_cache(
 ) -> list[Block]:
     if not names:
         return []
-    if len(writers(program.body, buffer)) > 1:
+    assert isinstance(site.node, Block)
+    if is_written_elsewhere(program, site.node, buffer):
         raise ScheduleError(
             f"cache_write: {buffer.name!r} is written by others, too",
             because="consumers that read the cache would not see that",

@@ -38,9 +38,10 @@ from tensorsmith.schedule.dependence import (
     defined_in,
     effects,
     inside_symbols,
+    is_written_elsewhere,
+    reads_itself,
     repetitions,
     scope_of,
-    units,
     why_opaque,
     writers,
 )
@@ -59,7 +60,7 @@ from tensorsmith.schedule.placement import (
     points_touching,
     regenerate,
 )
-from tensorsmith.schedule.tree import blocks_in, find_block, find_loop, replace_stmt
+from tensorsmith.schedule.tree import find_block, find_loop, replace_stmt, sites
 
 # --- Producers -------------------------------------------------------------------------------
 
@@ -102,7 +103,7 @@ def _check_only_writer(move: Move, buffers: Sequence[Buffer]) -> None:
                 "the caller sees all of it, whatever the loop needs",
                 "reverse_compute_at, to move it under the loops of what it reads",
             )
-        if len(writers(move.program.body, buffer)) > 1:
+        if is_written_elsewhere(move.program, move.block, buffer):
             raise move.refuse(
                 f"it is not the only one to write {buffer.name!r}",
                 "the others would write before or after it, as they did not",
@@ -116,17 +117,14 @@ def _check_consumers(move: Move, buffers: set[Buffer]) -> None:
         raise move.refuse("nothing there reads what it writes", "it would compute for no one")
     without = replace_stmt(move.program, move.block, None)
     without = replace_stmt(without, find_loop(without, move.loop.var).node, Seq(()))
-    for reader in blocks_in(without.body):
-        if effects(reader).reads & buffers:
+    for site in sites(without):
+        if any(reads_itself(site.node, b) for b in buffers):
+            block = site.node if isinstance(site.node, Block) else site.parent_block
+            reader = "a statement" if block is None else f"block {block.name!r}"
             raise move.refuse(
-                f"block {reader.name!r} outside of the loop reads what it writes",
+                f"{reader} outside of the loop reads what it writes",
                 "all consumers must stand inside of the loop",
             )
-    if effects(*(s for s in units(without.body) if not isinstance(s, Block))).reads & buffers:
-        raise move.refuse(
-            "a statement outside of the loop reads what it writes",
-            "all consumers must stand inside of the loop",
-        )
 
 
 def _check_inputs_stay(move: Move, inputs: set[Buffer]) -> None:

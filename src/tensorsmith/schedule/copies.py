@@ -23,6 +23,7 @@ from tensorsmith.ir import (
     Store,
     TensorProgram,
     Var,
+    View,
     While,
     free_vars,
     seq,
@@ -30,7 +31,7 @@ from tensorsmith.ir import (
 )
 from tensorsmith.ir.rewrite import buffer_exprs, children, statements, with_children
 from tensorsmith.ir.stmt import ZERO
-from tensorsmith.schedule.dependence import effects, units
+from tensorsmith.schedule.dependence import all_effects, units
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.placement import Place, Range, place_of, regenerate
 from tensorsmith.schedule.tree import Site, block_names, fresh_name, replace_stmt
@@ -139,7 +140,7 @@ def before_all(program: TensorProgram, root: Stmt, using: Sequence[Block], buffe
         holding = [k for k, p in enumerate(parts) if _holds(p, using)]
         span = parts[holding[0] : holding[-1] + 1]
         outer = (*around, here) if isinstance(here, Seq) else around
-        if buffer not in effects(*span).writes:
+        if buffer not in all_effects(*span).writes and not _allocates(span, buffer):
             return Spot(span, outer)
         if len(span) != 1 or isinstance(span[0], Block):
             raise ScheduleError(
@@ -153,6 +154,12 @@ def before_all(program: TensorProgram, root: Stmt, using: Sequence[Block], buffe
         if len(inside) != 1:
             raise ScheduleError(f"no place is common to all readers of {buffer.name!r}")
         here = inside[0]
+
+
+def _allocates(stmts: Sequence[Stmt], buffer: Buffer) -> bool:
+    """Whether the buffer is there inside of the statements only."""
+    found = (s for root in stmts for s in statements(root))
+    return any(isinstance(s, (Alloc, View)) and s.buffer is buffer for s in found)
 
 
 def path_to(s: Stmt, target: Stmt) -> tuple[Stmt, ...]:
@@ -180,8 +187,8 @@ def after_alone(site: Site, root: Stmt, buffer: Buffer) -> Spot:
         if isinstance(s, Seq):
             continue
         others = [u for u in units(s) if u is not site.node]
-        touched = effects(*others)
-        if buffer not in touched.reads | touched.writes:
+        touched = all_effects(*others)
+        if buffer not in touched.reads | touched.writes and not _allocates(others, buffer):
             return Spot((s,), path[:at])
     raise AssertionError(site.node)
 

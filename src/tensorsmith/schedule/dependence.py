@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from tensorsmith.arith.accesses import collect_accesses
 from tensorsmith.ir import (
@@ -30,13 +31,14 @@ from tensorsmith.ir import (
     Store,
     TensorProgram,
     Var,
+    View,
     While,
     free_vars,
     postorder,
 )
 from tensorsmith.ir.rewrite import buffer_exprs, children, expressions, statements
 from tensorsmith.schedule.errors import ScheduleError
-from tensorsmith.schedule.tree import Site, blocks_in, find_block, sites
+from tensorsmith.schedule.tree import Site, blocks_in, find_block, replace_stmt, sites
 
 
 class BlockKind(enum.Enum):
@@ -62,6 +64,26 @@ def effects(*stmts: Stmt) -> Effects:
         frozenset(a.region.buffer for a in accesses if not a.is_write),
         frozenset(a.region.buffer for a in accesses if a.is_write),
     )
+
+
+def all_effects(*stmts: Stmt) -> Effects:
+    """As `effects`, with the buffers that are allocated inside of `stmts`."""
+    reads: set[Buffer] = set()
+    writes: set[Buffer] = set()
+    for root in stmts:
+        for s in statements(root):
+            reads.update(e.buffer for e in postorder(*expressions(s)) if isinstance(e, Load))
+            if isinstance(s, Store):
+                writes.add(s.buffer)
+            passed: tuple[object, ...] = ()
+            if isinstance(s, Invoke):
+                passed = tuple(a.buffer for a in s.args if isinstance(a, Region))
+            elif isinstance(s, View):  # what is done with it is done with its source
+                passed = (s.source,)
+            both = {b for b in passed if isinstance(b, Buffer)}
+            reads |= both
+            writes |= both
+    return Effects(frozenset(reads), frozenset(writes))
 
 
 # --- Kinds of blocks -------------------------------------------------------------------------
@@ -165,9 +187,13 @@ def check_movable(block: Block, primitive: str) -> BlockKind:
 
 
 def scope_of(program: TensorProgram, site: Site) -> Stmt:
-    """The body of the block around a statement, or of the program."""
-    parent = site.parent_block
-    return program.body if parent is None else parent.body
+    """The body of the block around a statement, or its init if it stands there; or the body of the
+    program."""
+    path = (*site.around, site.node)
+    for outer, inner in reversed(list(pairwise(path))):
+        if isinstance(outer, Block):
+            return inner
+    return program.body
 
 
 def producers(program: TensorProgram, name: str) -> list[Block]:
@@ -206,6 +232,20 @@ def output_blocks(program: TensorProgram) -> list[Block]:
 def writers(scope: Stmt, buffer: Buffer) -> list[Stmt]:
     """The outermost blocks in `scope` that write `buffer`, and the statements outside of blocks."""
     return [s for s in units(scope) if buffer in effects(s).writes]
+
+
+def is_written_elsewhere(program: TensorProgram, block: Block, buffer: Buffer) -> bool:
+    """Whether anything outside of `block` writes `buffer`, at any depth."""
+    return buffer in all_effects(replace_stmt(program, block, None).body).writes
+
+
+def reads_itself(s: Stmt, buffer: Buffer) -> bool:
+    """Whether the statement itself, not one inside of it, reads the buffer."""
+    if isinstance(s, Invoke) and any(isinstance(a, Region) and a.buffer is buffer for a in s.args):
+        return True
+    if isinstance(s, View) and s.source is buffer:
+        return True
+    return any(isinstance(e, Load) and e.buffer is buffer for e in postorder(*expressions(s)))
 
 
 def readers(scope: Stmt, buffer: Buffer) -> list[Stmt]:

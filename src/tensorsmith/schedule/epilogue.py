@@ -39,6 +39,8 @@ from tensorsmith.schedule.dependence import (
     allocation,
     defined_in,
     effects,
+    reads_itself,
+    scope_of,
     used_symbols,
     why_opaque,
     writers,
@@ -53,7 +55,6 @@ from tensorsmith.schedule.inline import (
     name_of,
     no_inverse,
     only_store,
-    reads_itself,
 )
 from tensorsmith.schedule.tree import Site, find_block, replace_stmt, sites
 
@@ -124,7 +125,8 @@ def _joined(
     store = only_store(block, primitive)
     loads = [e for e in postorder(*store.indices, store.value) if isinstance(e, Load)]
     local = dict.fromkeys(e.buffer for e in loads if e.buffer not in program.buffers)
-    made = [(b, w) for b in local for w in writers(program.body, b) if isinstance(w, Block)]
+    scope = scope_of(program, consumer)
+    made = [(b, w) for b in local for w in writers(scope, b) if isinstance(w, Block)]
     if len(made) != 1:
         raise ScheduleError(
             f"{primitive}: block {block.name!r} reads what {len(made)} blocks make, not one",

@@ -23,7 +23,6 @@ from tensorsmith.ir import (
     Iter,
     IterKind,
     Load,
-    Region,
     Stmt,
     Store,
     TensorProgram,
@@ -31,19 +30,20 @@ from tensorsmith.ir import (
     While,
     equal,
     free_vars,
-    postorder,
     substitute,
     transform,
 )
-from tensorsmith.ir.rewrite import children, expressions, map_exprs, transform_stmt
+from tensorsmith.ir.rewrite import children, map_exprs, transform_stmt
 from tensorsmith.ir.stmt import TRUE
 from tensorsmith.schedule.dependence import (
+    all_effects,
     allocation,
     check_movable,
     defined_in,
     effects,
     inside_symbols,
-    writers,
+    is_written_elsewhere,
+    reads_itself,
 )
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.tree import Site, find_block, replace_stmt, replaced, sites
@@ -73,7 +73,7 @@ def local_result(program: TensorProgram, block: Block, primitive: str) -> Buffer
             because="the caller sees it",
             where=block.span,
         )
-    if len(writers(program.body, buffer)) > 1:
+    if is_written_elsewhere(program, block, buffer):
         raise ScheduleError(
             f"{primitive}: block {block.name!r} is not the only one to write {buffer.name!r}",
             because="its elements would not all be what this block computes",
@@ -162,7 +162,7 @@ def check_same_values(
     and where loops are around both, each iteration reads what it computed."""
     shared, passed = between(first, second, primitive)
     for s in passed:
-        if met := sorted(b.name for b in effects(s).writes & kept):
+        if met := sorted(b.name for b in all_effects(s).writes & kept):
             raise ScheduleError(
                 f"{primitive}: {met[0]!r} is written between {name_of(first.node)} and"
                 f" {name_of(second.node)}",
@@ -170,7 +170,7 @@ def check_same_values(
                 where=first.node.span,
             )
     loops = [s for s in shared if isinstance(s, (For, While))]
-    if not loops or not effects(loops[0]).writes & kept:
+    if not loops or not all_effects(loops[0]).writes & kept:
         return
     body = shared[-1]
     facts = Site(body, shared[:-1]).analyzer()
@@ -252,14 +252,6 @@ def no_inverse(primitive: str, block: Block, buffer: Buffer) -> ScheduleError:
         because="the map from its iterators to the element has no known inverse",
         where=block.span,
     )
-
-
-def reads_itself(s: Stmt, buffer: Buffer) -> bool:
-    """Whether the statement itself, not one inside of it, reads the buffer."""
-    if isinstance(s, Invoke) and any(isinstance(a, Region) and a.buffer is buffer for a in s.args):
-        return True
-    roots = tuple(expressions(s))
-    return any(isinstance(e, Load) and e.buffer is buffer for e in postorder(*roots))
 
 
 def _check_user(user: Site, site: Site, buffer: Buffer, block: Block) -> None:
