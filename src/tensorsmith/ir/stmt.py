@@ -23,7 +23,7 @@ from tensorsmith.errors import Span
 from tensorsmith.ir.buffer import Buffer, Region
 from tensorsmith.ir.expr import Expr, Var, const
 
-AttrValue: TypeAlias = "bool | int | float | str | Expr | tuple[AttrValue, ...]"
+AttrValue: TypeAlias = "bool | int | float | str | Expr | tuple[AttrValue, ...] | None"
 Attrs: TypeAlias = Mapping[str, AttrValue]
 NO_ATTRS: Final[Attrs] = MappingProxyType({})
 TRUE: Final = const(1, "bool")

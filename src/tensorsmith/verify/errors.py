@@ -169,6 +169,42 @@ class ReductionWriteError(VerifyError):
     """
 
 
+# --- Graph functions -------------------------------------------------------------------------
+
+
+class ConstantTypeError(VerifyError, DTypeError):
+    """The data of a constant is not of the shape and element type that its value has."""
+
+
+class ShapeViewError(VerifyError, ShapeError):
+    """A tensor cannot have the other shape that it is said to have.
+
+    A match keeps the element type and the rank, and no extent may be known to differ. Another shape
+    of the same memory keeps the element type and the number of elements.
+    """
+
+
+class BranchTypeError(VerifyError, TypeError):
+    """The two sides of a branch do not give what the branch is said to give.
+
+    Each side gives as many values, of the same types. An extent in which the sides differ is a
+    variable of its own in the type of the result.
+    """
+
+
+class LoopTypeError(VerifyError, TypeError):
+    """The states of a loop do not fit together, or its number of iterations is no integer.
+
+    The values before the first iteration, the parameters of the body, what an iteration gives, and
+    the results have the same types. An extent that changes from iteration to iteration is a
+    variable of its own in the parameter and in the result.
+    """
+
+
+class AttributeTypeError(VerifyError, DTypeError):
+    """An attribute is a value that has no text, as an array or an object."""
+
+
 # --- Calls and modules -----------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ def attrs_of(values: Mapping[str, object] | None) -> Attrs:
 
 
 def _attr(value: object, depth: int) -> AttrValue:
-    if isinstance(value, (bool, int, float, str, Expr)):
+    if value is None or isinstance(value, (bool, int, float, str, Expr)):
         return value
     if isinstance(value, (tuple, list)) and depth:
         return tuple(_attr(part, depth - 1) for part in value)
