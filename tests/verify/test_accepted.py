@@ -18,6 +18,12 @@ def f(A: T.Buffer((n,), "float32"), B: T.Buffer((n,), "float32")):
     for i in range(n):
         B[i] = T.select(i >= 1 and i + 1 < n, A[i - 1] + A[i + 1], 0.0)
 """,
+    "guarded by conditions that do not hold together": """
+@T.program
+def f(A: T.Buffer((2,), "float32"), B: T.Buffer((2,), "float32")):
+    for t, i in T.grid(2, 2):
+        B[i] = T.select(t < i, T.select(t == 0, 0.0, A[t - 1 - i]), 0.0)
+""",
     "guarded by or": """
 n = T.dim("n")
 

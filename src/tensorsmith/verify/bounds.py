@@ -7,7 +7,7 @@ from typing import Final
 
 from tensorsmith.arith.accesses import guarded_loads
 from tensorsmith.ir.buffer import Buffer, Region
-from tensorsmith.ir.expr import Const, Expr, const
+from tensorsmith.ir.expr import Const, Expr, const, free_vars
 from tensorsmith.ir.stmt import ZERO
 from tensorsmith.verify.buffers import range_text
 from tensorsmith.verify.context import Context, is_index, stop_of
@@ -59,8 +59,22 @@ def _check_axis(context: Context, buffer: Buffer, axis: int, start: Expr, extent
         answer = context.prove(inside)
         if answer is True or (answer is None and context.depends_on_data(stop)):
             continue
+        if _is_never(context, first):
+            return
         _report(context, buffer, axis, (start, extent, size), end, always=answer is False)
         return
+
+
+def _is_never(context: Context, index: Expr) -> bool:
+    """Whether the facts leave no value for a variable of `index`: then nothing is accessed.
+
+    No two facts need contradict each other for all of them to do so.
+    """
+    for v in free_vars(index):
+        bounds = context.analyzer.bounds(v)
+        if bounds.low is not None and bounds.high is not None and bounds.low > bounds.high:
+            return True
+    return False
 
 
 def _report(
