@@ -16,7 +16,19 @@ import numpy as np
 
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError, TensorsmithError
-from tensorsmith.ir import Buffer, Cast, Const, DType, Expr, ExprLike, Load, Var, as_expr, const
+from tensorsmith.ir import (
+    Buffer,
+    Cast,
+    Const,
+    DType,
+    Expr,
+    ExprLike,
+    Load,
+    Var,
+    as_expr,
+    const,
+    free_vars,
+)
 from tensorsmith.ir.dtype import dtype as as_dtype
 from tensorsmith.ir.dtype import index
 from tensorsmith.ir.graph import (
@@ -48,12 +60,14 @@ class GraphBuilder:
     operators: what `apply` knows, by name.
     sources: the model's node that is being read, noted on each binding.
     facts: what is known of the dimensions.
+    variables: those that are in scope here.
     """
 
     def __init__(self, operators: Mapping[str, Operator]) -> None:
         self.operators = operators
         self.sources: tuple[str, ...] = ()
         self.facts = Analyzer()
+        self.variables: set[Var] = set()
         self.params: list[Value] = []
         self.constants: dict[Buffer, Array] = {}
         self._contents: dict[Buffer, Contents] = {}
@@ -65,8 +79,13 @@ class GraphBuilder:
     def param(self, name: str, shape: Sequence[ExprLike], dtype: DType | str) -> Buffer:
         """A new parameter."""
         made = Buffer(name, shape, dtype)
-        self.params.append(made)
+        self.add_param(made)
         return made
+
+    def add_param(self, value: Value) -> None:
+        """Make `value` the next parameter."""
+        self.params.append(value)
+        self.variables.update(free_vars(*value.shape))
 
     def constant(self, array: Array, name: str = "constant") -> Buffer:
         """A tensor that is known. The array is kept, not copied, and must not change."""
@@ -98,6 +117,10 @@ class GraphBuilder:
     def emit(self, binding: Binding) -> None:
         """Append a binding."""
         self._bindings.append(binding)
+        if isinstance(binding, Dims):
+            self.variables.update(binding.variables)
+        elif not isinstance(binding, (Apply, Constant)):
+            self.variables.update(free_vars(*(e for v in binding.outputs for e in v.shape)))
 
     def apply(
         self,
@@ -222,12 +245,13 @@ class GraphBuilder:
     def inside(self) -> Iterator[list[Binding]]:
         """Collect the bindings of a body apart: what is emitted within goes into the list."""
         outer, self._bindings = self._bindings, []
-        known = dict(self._integers)
+        known, variables = dict(self._integers), set(self.variables)
         try:
             yield self._bindings
         finally:
             self._bindings = outer
             self._integers = known  # variables bound inside have no meaning outside
+            self.variables = variables
 
     def body(
         self,
@@ -237,6 +261,7 @@ class GraphBuilder:
     ) -> Body:
         """The body whose bindings `make` emits and whose results it gives."""
         with self.inside() as bindings:
+            self.variables.update(variables, free_vars(*(e for p in params for e in p.shape)))
             results = tuple(make())
             return Body(tuple(params), tuple(bindings), results, tuple(variables))
 

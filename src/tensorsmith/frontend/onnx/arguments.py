@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from tensorsmith.ir import Buffer, Expr, as_expr
@@ -41,3 +43,9 @@ def ask_equal(node: Node, a: Expr, b: Expr, message: str) -> None:
 def as_scalar(node: Node, value: Buffer) -> Buffer:
     """A tensor of one element, as one of shape ()."""
     return value if value.rank == 0 else node("reshape", value, shape=())
+
+
+def product(extents: Iterable[Expr]) -> Expr:
+    """The product of extents; 1 of none."""
+    one: Expr = as_expr(1)
+    return reduce(lambda a, b: a * b, extents, one)

@@ -6,7 +6,21 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from tensorsmith.frontend.onnx import creation, elementwise, movement, reduce
+from tensorsmith.frontend.onnx import (
+    activations,
+    cast,
+    contract,
+    control,
+    creation,
+    elementwise,
+    ml,
+    movement,
+    reduce,
+    scatter,
+    sequences,
+    strings,
+    windows,
+)
 from tensorsmith.frontend.onnx.node import Converter
 from tensorsmith.frontend.onnx.opsets import Table, Versions
 
@@ -25,9 +39,18 @@ def table(*families: tuple[str, Family]) -> Table:
 
 
 CONVERTERS: Final[Table] = table(
-    ("", elementwise.CONVERTERS),
-    ("", reduce.CONVERTERS),
-    ("", movement.CONVERTERS),
+    ("", activations.CONVERTERS),
+    ("", cast.CONVERTERS),
+    ("", contract.CONVERTERS),
+    ("", control.CONVERTERS),
     ("", creation.CONVERTERS),
+    ("", elementwise.CONVERTERS),
+    ("", movement.CONVERTERS),
+    ("", reduce.CONVERTERS),
+    ("", scatter.CONVERTERS),
+    ("", sequences.CONVERTERS),
+    ("", strings.CONVERTERS),
+    ("", windows.CONVERTERS),
+    ("ai.onnx.ml", ml.CONVERTERS),
 )
 """What `from_onnx` knows."""

@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 
 from tensorsmith.frontend.onnx import types
-from tensorsmith.frontend.onnx.arguments import as_scalar, count_of
-from tensorsmith.frontend.onnx.movement import product
+from tensorsmith.frontend.onnx.arguments import as_scalar, count_of, product
 from tensorsmith.frontend.onnx.node import Converter, Node
 from tensorsmith.ir import Buffer, Opaque
 

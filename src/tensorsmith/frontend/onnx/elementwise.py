@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tensorsmith.frontend.onnx.node import Converter, Node
-from tensorsmith.ir import Buffer
+from tensorsmith.frontend.onnx.strings import also_of_strings, equal_strings
+from tensorsmith.ir import Buffer, Opaque
 
 _BROADCAST_BY_RULE: Final = 7
 """Since this version operands broadcast as in NumPy; before, an attribute said how."""
@@ -98,6 +99,13 @@ def clip(node: Node) -> Buffer:
     return node("clip", node.tensor(), node.optional(1), node.optional(2))
 
 
+def equal(node: Node) -> Buffer:
+    """Whether elements are equal; of strings too."""
+    if isinstance(node.value(0), Opaque):
+        return equal_strings(node)
+    return node("equal", *aligned(node))
+
+
 def where(node: Node) -> Buffer:
     """Choice between two tensors, element by element."""
     return node("where", node.tensor(0), node.tensor(1), node.tensor(2))
@@ -129,7 +137,7 @@ CONVERTERS: Final[Mapping[str, Converter | Mapping[int, Converter]]] = {
     "Cos": one("cos"),
     "Cosh": one("cosh"),
     "Div": two("div"),
-    "Equal": two("equal"),
+    "Equal": equal,
     "Erf": one("erf"),
     "Exp": one("exp", "consumed_inputs"),
     "Floor": one("floor", "consumed_inputs"),
@@ -160,7 +168,7 @@ CONVERTERS: Final[Mapping[str, Converter | Mapping[int, Converter]]] = {
     "Sum": many("sum"),
     "Tan": one("tan"),
     "Tanh": one("tanh", "consumed_inputs"),
-    "Where": where,
+    "Where": also_of_strings(where, 1, 2),
     "Xor": two("logical_xor"),
 }
 """By operator of ONNX's own domain."""

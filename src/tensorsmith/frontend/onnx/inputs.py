@@ -95,7 +95,7 @@ class Inputs:
         number = tensor.elem_type
         if (given.dtype or type_name(number, what)) == "string" or number == STRING:
             made = string_tensor(name, shape)
-            self.builder.params.append(made)
+            self.builder.add_param(made)
             return made
         dtype = element_type(number, what) if given.dtype is None else given.dtype
         return self.builder.param(name, shape, dtype)

@@ -10,9 +10,11 @@ from tensorsmith.frontend.onnx.arguments import (
     as_scalar,
     ask_equal,
     axes_of,
+    product,
     sizes_of,
 )
 from tensorsmith.frontend.onnx.node import Converter, Node
+from tensorsmith.frontend.onnx.strings import also_of_strings
 from tensorsmith.ir import Buffer, Const, Expr, Select, as_expr
 from tensorsmith.ir.expr import equal
 from tensorsmith.ops.slicing import slice_range
@@ -77,11 +79,6 @@ def _open_size(node: Node, x: Buffer, wanted: tuple[Expr, ...], axis: int, at_ze
     rest = product(x.shape) // divisor
     value = Select(equal(size, -1), rest, Select(equal(size, 0), at_zero, size))
     return node.builder.dimension(value, "extent")
-
-
-def product(extents: object) -> Expr:
-    """The product of extents; 1 of none."""
-    return reduce(lambda a, b: a * b, extents, as_expr(1))  # type: ignore[call-overload, no-any-return]
 
 
 def flatten(node: Node) -> Buffer:
@@ -345,22 +342,22 @@ def center_crop_pad(node: Node) -> Buffer:
 
 CONVERTERS: Final[Mapping[str, Converter | Mapping[int, Converter]]] = {
     "CenterCropPad": center_crop_pad,
-    "Concat": concat,
-    "DepthToSpace": depth_to_space,
-    "Expand": expand,
-    "Flatten": flatten,
-    "Gather": gather,
-    "GatherElements": gather_elements,
-    "GatherND": gather_nd,
+    "Concat": also_of_strings(concat),
+    "DepthToSpace": also_of_strings(depth_to_space, 0),
+    "Expand": also_of_strings(expand, 0),
+    "Flatten": also_of_strings(flatten, 0),
+    "Gather": also_of_strings(gather, 0),
+    "GatherElements": also_of_strings(gather_elements, 0),
+    "GatherND": also_of_strings(gather_nd, 0),
     "Pad": {1: pad_by_attributes, 11: pad},
-    "Reshape": reshape,
-    "ReverseSequence": reverse_sequence,
-    "Slice": {1: slice_by_attributes, 10: slice_},
-    "SpaceToDepth": space_to_depth,
-    "Split": split,
-    "Squeeze": squeeze,
-    "Tile": tile,
-    "Transpose": transpose,
-    "Unsqueeze": unsqueeze,
+    "Reshape": also_of_strings(reshape, 0),
+    "ReverseSequence": also_of_strings(reverse_sequence, 0),
+    "Slice": {1: also_of_strings(slice_by_attributes, 0), 10: also_of_strings(slice_, 0)},
+    "SpaceToDepth": also_of_strings(space_to_depth, 0),
+    "Split": also_of_strings(split, 0),
+    "Squeeze": also_of_strings(squeeze, 0),
+    "Tile": also_of_strings(tile, 0),
+    "Transpose": also_of_strings(transpose, 0),
+    "Unsqueeze": also_of_strings(unsqueeze, 0),
 }
 """By operator of ONNX's own domain."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence as SequenceOf
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from tensorsmith.errors import DTypeError, ShapeError, UnsupportedOpError, UntrustedModelError
@@ -91,6 +92,24 @@ class Node:
         """The result of an operator that has one."""
         (result,) = self.builder.apply(op, operands, attrs)
         return result
+
+    def run_graph(
+        self, graph: GraphProto, name: str, inputs: SequenceOf[Read | None]
+    ) -> tuple[Read, ...]:
+        """The results of a graph that is an attribute, called `name`, for these inputs."""
+        if len(graph.input) != len(inputs):
+            self.wrong(
+                f"the graph {name!r} takes {len(graph.input)} inputs", given=f"{len(inputs)} values"
+            )
+        given = {i.name: v for i, v in zip(graph.input, inputs, strict=True)}
+        for value in inputs:
+            self.reader.note_origin(value, self.inputs)
+        scope = self.scope.inner(f"{name!r} of {self.where}")
+        return self.reader.read_graph(graph, scope, given)
+
+    def with_inputs(self, inputs: SequenceOf[Read | None]) -> Node:
+        """This node with other inputs. What attributes are asked for counts for this one too."""
+        return replace(self, inputs=tuple(inputs))
 
     # --- Operands ----------------------------------------------------------------------------
 

@@ -43,7 +43,6 @@ class Reader:
 
     functions: those that the model defines.
     nodes_left: how many more nodes may be read; counted down.
-    strings: what tensors of strings hold, where that is known.
     """
 
     builder: GraphBuilder
@@ -52,7 +51,6 @@ class Reader:
     files: ExternalFiles
     limits: Limits
     nodes_left: int = 0
-    strings: dict[Opaque, types.Array] = field(default_factory=dict)
     _named: set[Buffer] = field(default_factory=set)
     _behind: dict[Buffer | Opaque, tuple[Read | None, ...]] = field(default_factory=dict)
 
@@ -71,9 +69,7 @@ class Reader:
     def constant(self, array: types.Array, name: str = "constant") -> Buffer | Opaque:
         """A known tensor, of numbers or (an object array) of strings."""
         if array.dtype == object:
-            made = constant_strings(self.builder, array, name)
-            self.strings[made] = array
-            return made
+            return constant_strings(self.builder, array, name)
         if array.dtype.kind == "c":
             raise UnsupportedOpError(
                 f"{name!r} holds complex numbers",

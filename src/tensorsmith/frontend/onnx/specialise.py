@@ -77,8 +77,8 @@ class Specialised:
     def _types(self, arguments: Sequence[Argument]) -> dict[str, InputType]:
         found: dict[str, InputType] = {}
         for info, argument in zip(self.inputs, arguments, strict=True):
-            if info.name in self.values and isinstance(argument, np.ndarray):
-                found[info.name] = KnownValue(argument)
+            if info.name in self.values and isinstance(argument, (np.ndarray, np.generic)):
+                found[info.name] = KnownValue(np.asarray(argument))
             elif is_open_input(info):
                 found[info.name] = type_of(argument)
         return found
@@ -102,7 +102,7 @@ def type_of(argument: Argument) -> InputType:
     """The type of an argument, with extents left open."""
     if argument is None:
         return AbsentType()
-    if isinstance(argument, np.ndarray):
+    if isinstance(argument, (np.ndarray, np.generic)):
         dtype = "string" if argument.dtype.kind in "OUS" else argument.dtype.name
         return TensorType((None,) * argument.ndim, dtype)
     elements = [type_of(a) for a in argument]
@@ -113,8 +113,9 @@ def flat_arguments(arguments: Sequence[Argument]) -> list[Array]:
     """The arguments with the elements of sequences in place of them."""
     found: list[Array] = []
     for argument in arguments:
-        if isinstance(argument, np.ndarray):
-            found.append(argument.astype(object) if argument.dtype.kind in "US" else argument)
+        if isinstance(argument, (np.ndarray, np.generic)):
+            array = np.asarray(argument)
+            found.append(array.astype(object) if array.dtype.kind in "US" else array)
         elif argument is not None:
             found.extend(flat_arguments(argument))
     return found
