@@ -69,14 +69,16 @@ class Lowering:
 
     def inline(self, tensor: Tensor, axes: Sequence[Var], value: Expr) -> None:
         """Let the element of `tensor` at `axes` be `value`, computed wherever it is read."""
-        element = self.expr(value)
         cache: dict[tuple[Expr, ...], Expr] = {}
+        element: list[Expr] = []
 
         def read(indices: tuple[Expr, ...]) -> Expr:
+            if not element:  # only now all that it reads has its place
+                element.append(self.expr(value))
             found = cache.get(indices)
             if found is None:
                 at: dict[Expr, Expr] = dict(zip(axes, indices, strict=True))
-                found = cache[indices] = substitute(element, at)
+                found = cache[indices] = substitute(element[0], at)
             return found
 
         self.reads[tensor] = read

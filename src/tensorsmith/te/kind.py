@@ -1,0 +1,254 @@
+"""What kind of computation a definition is, and how it reads each tensor: derived, not stated."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tensorsmith.arith import Analyzer
+from tensorsmith.ir import (
+    Call,
+    Cast,
+    Const,
+    Div,
+    Expr,
+    Load,
+    Mul,
+    Select,
+    const,
+    free_vars,
+    postorder,
+)
+from tensorsmith.te.compute import Compute
+from tensorsmith.te.reduce import Reduction
+from tensorsmith.te.tensor import Definition, Tensor
+
+
+class Kind(enum.IntEnum):
+    """Kinds of definitions, those that say less last."""
+
+    ELEMENTWISE = 0
+    """Each element is computed from those at its own place."""
+    BROADCAST = 1
+    """Also from those of tensors that lack some of its axes."""
+    INJECTIVE = 2
+    """From elements at any places that its indices tell: moved, cut, looked up."""
+    REDUCTION = 3
+    """Elements are combined along axes."""
+    CONTRACTION = 4
+    """Products of elements of two tensors, or of one at two places, are summed."""
+    OPAQUE = 5
+    """Anything else: recurrences, statements, external functions."""
+
+
+class Access(enum.IntEnum):
+    """How a definition reads a tensor; what it reads in several ways counts as the last of them."""
+
+    SAME = 0
+    """Each element at the place that it has itself."""
+    MOVED = 1
+    """Each element once, its axes in another order; axes of extent 1 come and go."""
+    REPEATED = 2
+    """Each element for all values of the axes that the tensor lacks."""
+    OTHER = 3
+    """At places that are computed."""
+
+
+def kind_of(definition: Definition) -> Kind:
+    """The kind of a definition."""
+    if not isinstance(definition, Compute):
+        return Kind.OPAQUE
+    if definition.reductions:
+        is_sum = len(definition.reductions) == 1 and is_sum_of_products(definition.reductions[0])
+        return Kind.CONTRACTION if is_sum else Kind.REDUCTION
+    worst = max((access_of(definition, t) for t in definition.inputs), default=Access.SAME)
+    if worst is Access.SAME:
+        return Kind.ELEMENTWISE
+    return Kind.BROADCAST if worst is Access.REPEATED else Kind.INJECTIVE
+
+
+def is_sum_of_products(reduction: Reduction) -> bool:
+    """Whether a reduction sums products of two elements, converted or not."""
+    if reduction.reducer.name != "sum" or len(reduction.values) != 1:
+        return False
+    (value,) = reduction.values
+    if not isinstance(value, Mul):
+        return False
+    factors = [f.args[0] if isinstance(f, Cast) else f for f in value.args]
+    loads = [f for f in factors if isinstance(f, Load)]
+    return len(loads) == 2 and loads[0] is not loads[1]
+
+
+def elements_of(definition: Compute) -> tuple[Expr, ...]:
+    """The expressions that a definition evaluates at a point."""
+    found = list(definition.values)
+    for reduction in definition.reductions:
+        found.extend(reduction.values)
+        if reduction.where is not None:
+            found.append(reduction.where)
+    return tuple(found)
+
+
+def places_read(definition: Definition, tensor: Tensor) -> Iterator[tuple[Expr, ...]]:
+    """The indices at which a definition reads a tensor, each once."""
+    if not isinstance(definition, Compute):
+        return
+    seen: set[tuple[Expr, ...]] = set()
+    for e in postorder(*elements_of(definition)):
+        if isinstance(e, Load) and e.buffer is tensor and e.indices not in seen:
+            seen.add(e.indices)
+            yield e.indices
+
+
+def access_of(definition: Definition, tensor: Tensor) -> Access:
+    """How a definition reads a tensor. Reduced axes count as axes of the definition."""
+    if not isinstance(definition, Compute):
+        return Access.OTHER
+    axes = _axes(definition)
+    return max(
+        (_access(at, tensor, axes) for at in places_read(definition, tensor)), default=Access.SAME
+    )
+
+
+def _axes(definition: Compute) -> dict[Expr, Expr]:
+    """The axes with their extents, reduced ones last; those that start at 0."""
+    shape = definition.outputs[0].shape
+    found: dict[Expr, Expr] = dict(zip(definition.axes, shape, strict=True))
+    for axis in definition.reductions[0].axes if definition.reductions else ():
+        if isinstance(axis.start, Const) and axis.start.value == 0:
+            found[axis.var] = axis.extent
+    return found
+
+
+def _access(at: Sequence[Expr], tensor: Tensor, axes: dict[Expr, Expr]) -> Access:
+    facts = Analyzer()
+    if tuple(at) == tuple(axes) and all(
+        facts.equal(a, b) for a, b in zip(tensor.shape, axes.values(), strict=True)
+    ):
+        return Access.SAME
+    left = {v: e for v, e in axes.items() if not _is_one(facts.simplify(e))}
+    for index, extent in zip(at, tensor.shape, strict=True):
+        if index in left:
+            if not facts.equal(left.pop(index), extent):
+                return Access.OTHER
+        elif (index not in axes and not (_is_zero(index))) or not _is_one(facts.simplify(extent)):
+            return Access.OTHER
+    return Access.REPEATED if left else Access.MOVED
+
+
+def _is_one(e: Expr) -> bool:
+    return isinstance(e, Const) and e.value == 1
+
+
+def _is_zero(e: Expr) -> bool:
+    return isinstance(e, Const) and e.value == 0
+
+
+def rows_read(definition: Definition, tensor: Tensor) -> int:
+    """How many leading axes of the result are leading axes of the tensor in every access to it.
+
+    So the first rows of the result depend on the first rows of the tensor alone, by as many axes.
+    """
+    if not isinstance(definition, Compute):
+        return 0
+    facts = Analyzer()
+    rows = min(len(definition.axes), tensor.rank)
+    shape = definition.outputs[0].shape
+    for at in places_read(definition, tensor):
+        same = 0
+        for axis, index, a, b in zip(definition.axes, at, shape, tensor.shape, strict=False):
+            if index is not axis or not facts.equal(a, b):
+                break
+            same += 1
+        rows = min(rows, same)
+    return rows
+
+
+CALL_WORK: Final = 12.0
+DIVISION_WORK: Final = 4.0
+
+
+def work_of(definition: Compute) -> float:
+    """What one point of a definition costs, in the time of an addition; transcendental functions
+    count as the dozen operations that they take, moving an element as nothing."""
+    total = 0.0
+    for e in postorder(*elements_of(definition)):
+        if isinstance(e, Call):
+            total += CALL_WORK
+        elif isinstance(e, Div):
+            total += DIVISION_WORK
+        elif e.args and not isinstance(e, Load) and not e.dtype.is_index:
+            total += 1.0
+    return total
+
+
+def is_guarded(definition: Compute) -> bool:
+    """Whether what an element is depends on where it stands, as in padding and joining."""
+    own = set(definition.axes)
+    for e in postorder(*elements_of(definition)):
+        if isinstance(e, Select):
+            loads = any(isinstance(x, Load) for x in postorder(e.args[0]))
+            if not loads and own.intersection(free_vars(e.args[0])):
+                return True
+    return False
+
+
+def moved_tensor(definition: Definition) -> tuple[Tensor, tuple[Expr, ...]] | None:
+    """The tensor whose elements a definition moves without changing them, and the place that each
+    is taken from; None if it does anything else."""
+    if not isinstance(definition, Compute) or definition.reductions:
+        return None
+    if len(definition.values) != 1 or not isinstance(load := definition.values[0], Load):
+        return None
+    is_plain = not any(isinstance(e, Load) for e in postorder(*load.indices))
+    return (load.buffer, load.indices) if isinstance(load.buffer, Tensor) and is_plain else None
+
+
+def is_same_order(definition: Definition) -> bool:
+    """Whether a definition gives the elements of one tensor, in row-major order, another shape."""
+    moved = moved_tensor(definition)
+    if moved is None:
+        return False
+    assert isinstance(definition, Compute)
+    tensor, at = moved
+    facts = Analyzer()
+    shape = definition.outputs[0].shape
+    if not facts.equal(_product(tensor.shape), _product(shape)):
+        return False
+    for axis, extent in zip(definition.axes, shape, strict=True):
+        if _is_zero(facts.simplify(extent)):
+            return True
+        facts.bind(axis, 0, extent)
+    return facts.equal(_position(at, tensor.shape), _position(definition.axes, shape))
+
+
+def _product(shape: Sequence[Expr]) -> Expr:
+    total: Expr = const(1)
+    for extent in shape:
+        total = total * extent
+    return total
+
+
+def _position(at: Sequence[Expr], shape: Sequence[Expr]) -> Expr:
+    """The row-major position of an element."""
+    position: Expr | None = None
+    for index, extent in zip(at, shape, strict=True):
+        position = index if position is None else position * extent + index
+    return const(0) if position is None else position
+
+
+__all__ = [
+    "Access",
+    "Kind",
+    "access_of",
+    "elements_of",
+    "is_guarded",
+    "is_same_order",
+    "is_sum_of_products",
+    "kind_of",
+    "moved_tensor",
+    "places_read",
+    "rows_read",
+    "work_of",
+]
