@@ -43,6 +43,7 @@ class Reader:
 
     functions: those that the model defines.
     nodes_left: how many more nodes may be read; counted down.
+    seeds: how many seeds have been given to nodes that have none.
     """
 
     builder: GraphBuilder
@@ -51,6 +52,7 @@ class Reader:
     files: ExternalFiles
     limits: Limits
     nodes_left: int = 0
+    seeds: int = 0
     _named: set[Buffer] = field(default_factory=set)
     _behind: dict[Buffer | Opaque, tuple[Read | None, ...]] = field(default_factory=dict)
 
@@ -92,6 +94,11 @@ class Reader:
         made = np.zeros(count, values.dtype)
         made[at] = values
         return made.reshape(dims)
+
+    def next_seed(self) -> int:
+        """A seed for a node that has none: another one for each, the same for each reading."""
+        self.seeds += 1
+        return self.seeds
 
     def name_is_taken(self, values: Iterable[Read | None]) -> None:
         """Keep the names of these tensors: they are the model's already."""
@@ -197,7 +204,7 @@ class Reader:
             _check_arity(proto, schema)
         converter = converter_of(self.converters, domain, proto.op_type, opset)
         if converter is None:
-            function, version = _definition(proto, schema, inputs, opset)
+            function, version = _definition(_resolved(proto, attributes), schema, inputs, opset)
             opsets = opsets_of(function.opset_import, {**scope.opsets, "": version})
             return self._called(function, (where, opsets, scope.depth), inputs, attributes)
         node = Node(proto, where, opset, inputs, attributes, self, scope)
@@ -248,6 +255,22 @@ def _attributes(proto: NodeProto, scope: Scope) -> Mapping[str, Any]:
         elif attribute.ref_attr_name in scope.attributes:
             found[attribute.name] = scope.attributes[attribute.ref_attr_name]
     return found
+
+
+def _resolved(proto: NodeProto, attributes: Mapping[str, Any]) -> NodeProto:
+    """The node with its attributes in place of those that stand for others."""
+    if not any(a.ref_attr_name for a in proto.attribute):
+        return proto
+    from onnx import NodeProto
+
+    made = NodeProto()
+    made.CopyFrom(proto)
+    del made.attribute[:]
+    for name, attribute in attributes.items():
+        added = made.attribute.add()
+        added.CopyFrom(attribute)
+        added.name = name
+    return made
 
 
 def _check_arity(proto: NodeProto, schema: Schema) -> None:
