@@ -5,6 +5,7 @@ from typing import Final
 
 from tensorsmith.ops import (
     activations,
+    attention,
     bitwise,
     broadcast,
     cast,
@@ -15,6 +16,7 @@ from tensorsmith.ops import (
     einsum,
     elementwise,
     gather,
+    linear_attention,
     losses,
     matrices,
     movement,
@@ -38,6 +40,7 @@ from tensorsmith.ops.operator import Operator, operators, table
 
 OPERATORS: Final[Mapping[str, Operator]] = table(
     activations.OPERATORS,
+    attention.OPERATORS,
     bitwise.OPERATORS,
     broadcast.OPERATORS,
     cast.OPERATORS,
@@ -48,6 +51,7 @@ OPERATORS: Final[Mapping[str, Operator]] = table(
     einsum.OPERATORS,
     elementwise.OPERATORS,
     gather.OPERATORS,
+    linear_attention.OPERATORS,
     losses.OPERATORS,
     matrices.OPERATORS,
     movement.OPERATORS,
