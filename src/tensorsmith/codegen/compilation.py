@@ -82,7 +82,7 @@ def build(
     module = IRModule.holding(module)
     if isinstance(target, str):
         target = Target.named(target)
-    _check_host(target)
+    check_host(target)
     objects = compile_module(module, target, check_bounds=check_bounds, quick=quick, cache=cache)
     workers = target.cores if threads is None else threads
     return Executable(objects, threads=workers, externs=externs)
@@ -151,7 +151,7 @@ def object_code(module: IRModule | TensorProgram, target: Target | str) -> bytes
     return compile_apart(Job(name, text.render(), _machine(target)))
 
 
-def _check_host(target: Target) -> None:
+def check_host(target: Target) -> None:
     """Raise TargetError unless code for the target runs here."""
     host = Target.host()
     if target.arch != host.arch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,6 +44,11 @@ class CompiledProgram:
         self._call = fast_call(self._general)
 
     @property
+    def positional(self) -> Callable[..., None]:
+        """The call with arguments by position alone, at its fastest."""
+        return self._call
+
+    @property
     def signature(self) -> Signature:
         """The program's name, parameters and errors."""
         return self._general.signature
@@ -74,7 +79,7 @@ _FUNCTION: Final = ctypes.CFUNCTYPE(None).__bases__[0]
 """What all functions of ctypes derive from."""
 
 
-def _address(function: object) -> int:
+def address_of(function: object) -> int:
     """Where a function of C is."""
     if isinstance(function, int):
         return function
@@ -91,6 +96,30 @@ def link_kernels(parts: Iterable[ObjectCode], imports: Mapping[str, int]) -> dic
     """The addresses of all kernels, by symbol."""
     kernels = {part.kernel.symbol: part.code for part in parts if part.kernel is not None}
     return link_objects(list(kernels.values()), list(kernels), imports) if kernels else {}
+
+
+def link_programs(
+    parts: Iterable[ObjectCode], imports: Mapping[str, int], kernels: Mapping[str, int]
+) -> dict[str, tuple[Signature, int]]:
+    """The programs that can be called, each with its address.
+
+    kernels: the addresses of what hosts call, by symbol.
+    """
+    found: dict[str, tuple[Signature, int]] = {}
+    for part in parts:
+        if part.kernel is None:
+            called = {k.name: kernels[k.symbol] for s in part.signatures for k in s.kernels}
+            found.update(link_host(part, imports, called))
+    return found
+
+
+def link_host(
+    part: ObjectCode, imports: Mapping[str, int], called: Mapping[str, int]
+) -> dict[str, tuple[Signature, int]]:
+    """The programs of one object, linked to the addresses of what they call, by name."""
+    known = {**imports, **{f"{name}.body": address for name, address in called.items()}}
+    addresses = link_object(part.code, [s.name for s in part.signatures], known)
+    return {s.name: (s, addresses[s.name]) for s in part.signatures}
 
 
 class Executable:
@@ -113,20 +142,16 @@ class Executable:
             raise ShapeError(f"threads must be at least 1, not {threads}")
         self.context = context = Context(threads)
         self.threads = threads
-        self.programs: dict[str, CompiledProgram] = {}
         self._externs = dict(externs or {})  # keeps functions of ctypes alive
-        imports = {name: _address(f) for name, f in self._externs.items()}
+        imports = {name: address_of(f) for name, f in self._externs.items()}
         imports.update(symbols())
         parts = list(objects)
         self.code_bytes = sum(len(part.code) for part in parts)
-        kernels = link_kernels(parts, imports)
-        for part in parts:
-            if part.kernel is None:
-                called = {f"{k.name}.body": k.symbol for s in part.signatures for k in s.kernels}
-                known = imports | {name: kernels[symbol] for name, symbol in called.items()}
-                addresses = link_object(part.code, [s.name for s in part.signatures], known)
-                for s in part.signatures:
-                    self.programs[s.name] = CompiledProgram(s, addresses[s.name], context)
+        linked = link_programs(parts, imports, link_kernels(parts, imports))
+        self.programs = {
+            name: CompiledProgram(signature, address, context)
+            for name, (signature, address) in linked.items()
+        }
 
     def __getitem__(self, name: str) -> CompiledProgram:
         """The program called `name`. Raises IRError, with the names there are."""
@@ -159,5 +184,8 @@ __all__ = [
     "ObjectCode",
     "Parameter",
     "Signature",
+    "address_of",
+    "link_host",
     "link_kernels",
+    "link_programs",
 ]

@@ -1,0 +1,234 @@
+"""Compiled models: called with inputs, they give outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypedDict, Unpack
+
+import numpy as np
+
+from tensorsmith.errors import DTypeError, ShapeError
+from tensorsmith.runtime import inputs as checks
+from tensorsmith.runtime.executable import (
+    CompiledProgram,
+    ObjectCode,
+    address_of,
+    link_kernels,
+    link_programs,
+)
+from tensorsmith.runtime.manifest import (
+    DimensionStage,
+    Manifest,
+    NativeStage,
+    PythonStage,
+    TensorInfo,
+)
+from tensorsmith.runtime.results import Returns, allocator
+from tensorsmith.runtime.stages import (
+    Functions,
+    NativeRun,
+    bind_shape,
+    call_python,
+    read_dimensions,
+)
+from tensorsmith.runtime.strings import FUNCTIONS
+from tensorsmith.runtime.thread_pool import Context, symbols
+from tensorsmith.target.target import usable_cores
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+WEIGHT_ALIGN: Final = 64
+_RETRIED: Final = (
+    *(DTypeError, ShapeError),
+    *(AttributeError, IndexError, KeyError, MemoryError, OverflowError, TypeError, ValueError),
+)
+"""What a call with inputs that do not fit may raise, before they are looked at closely."""
+
+
+class ModelOptions(TypedDict, total=False):
+    """How a model is run. See `Model`."""
+
+    threads: int | None
+    outputs: str
+    functions: Functions | None
+    externs: Mapping[str, object] | None
+
+
+class Model:
+    """A compiled model: ``model(x, y)``, or with inputs by name.
+
+    Inputs are NumPy arrays, torch tensors, or anything with ``__dlpack__`` in main memory. Those
+    that lie dense in memory are used where they are, and never written; others are copied
+    (`copies` counts them). The result is a tensor, or a tuple where the model has several outputs;
+    it is always new memory. Any number of Python threads may call one model at the same time; the
+    GIL is released while native code runs. Raises ShapeError or DTypeError for inputs that do not
+    fit, EvaluationError for what goes wrong inside.
+
+    objects: the machine code, as `tensorsmith.codegen.compile_module` gives it.
+    weights: all constants, bytes at a multiple of 64; used where they lie and never written.
+    threads: on how many threads parallel loops run; None for all processors of this process.
+    outputs: what results are: 'numpy' arrays or 'torch' tensors.
+    functions: Python functions that the model calls, by name, besides those on strings.
+    externs: functions of C that the model calls, by name, as for `tensorsmith.codegen.build`.
+    """
+
+    def __init__(
+        self,
+        objects: Iterable[ObjectCode],
+        manifest: Manifest,
+        weights: Array | None = None,
+        **options: Unpack[ModelOptions],
+    ) -> None:
+        threads = options.get("threads")
+        if threads is not None and threads < 1:
+            raise ShapeError(f"threads must be at least 1, not {threads}")
+        self.manifest = manifest
+        self.threads = usable_cores() if threads is None else threads
+        self.context = Context(self.threads)
+        self.copies = 0
+        self.weights = aligned(np.zeros(0, np.uint8) if weights is None else weights)
+        self.objects = tuple(objects)
+        self.functions: Functions = {**FUNCTIONS, **(options.get("functions") or {})}
+        self._allocate = allocator(options.get("outputs", "numpy"))
+        self._returns = Returns(self._allocate)
+        self._externs = {"ts_return": self._returns.function, **(options.get("externs") or {})}
+        self.imports = {name: address_of(f) for name, f in self._externs.items()} | symbols()
+        self.kernels = link_kernels(self.objects, self.imports)
+        programs = {
+            name: CompiledProgram(signature, address, self.context)
+            for name, (signature, address) in link_programs(
+                self.objects, self.imports, self.kernels
+            ).items()
+        }
+        self.programs: Mapping[str, CompiledProgram] = programs
+        self._runs = self.native_runs({name: p.positional for name, p in programs.items()})
+        self._run = self._plan(self._runs)
+
+    # --- What it takes and gives --------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.manifest.name
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """What it takes: names, element types, shapes."""
+        return self.manifest.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """What it gives, in order."""
+        return self.manifest.outputs
+
+    def __repr__(self) -> str:
+        takes, gives = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
+        return f"<model {self.name}({takes}) -> ({gives}), {self.threads} threads>"
+
+    # --- Calls --------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        results = self._results(args, named)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def run(self, *args: Any, **named: Any) -> dict[str, Any]:
+        """The outputs by name."""
+        results = self._results(args, named)
+        return {info.name: x for info, x in zip(self.outputs, results, strict=True)}
+
+    def trim(self) -> None:
+        """Free the memory that calls leave to later ones. Calls may run meanwhile."""
+        self.context.trim()
+
+    def _results(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
+        if named or len(args) != len(self.manifest.inputs):
+            args = checks.in_order(self.manifest.inputs, args, named)
+        try:
+            return self._run(args)
+        except _RETRIED as error:
+            return self._again(args, error)
+
+    def _again(self, args: tuple[Any, ...], error: BaseException) -> list[Any]:
+        """Say what was wrong with the inputs; if it can be helped by a copy, call again."""
+        tensors, copies = checks.checked(self.manifest.inputs, self.manifest.dimensions, args)
+        if not copies and all(a is b for a, b in zip(tensors, args, strict=True)):
+            raise error
+        self.copies += copies
+        return self._run(tuple(tensors))
+
+    # --- Stages -------------------------------------------------------------------------------
+
+    def native_runs(self, calls: Mapping[str, Callable[..., None]]) -> list[NativeRun | None]:
+        """What runs each native stage by calling these programs; None for other stages."""
+        return [
+            NativeRun(stage, calls[stage.program], self.weights, self._allocate, self._returns)
+            if isinstance(stage, NativeStage)
+            else None
+            for stage in self.manifest.stages
+        ]
+
+    def _plan(self, runs: Sequence[NativeRun | None]) -> Callable[[tuple[Any, ...]], list[Any]]:
+        """What a call does: for one native stage, just that."""
+        run = runs[0] if len(runs) == 1 else None
+        if run is None:
+            return self._staged
+        stage = run.stage
+        names = [t.name for t in (*stage.outputs, *(t for _, t in stage.returned))]
+        order = [names.index(t.name) for t in self.outputs]
+        if [t.name for t in stage.inputs] != [t.name for t in self.inputs] or stage.scalars:
+            return self._staged
+        if order == list(range(len(names))):
+            return run
+        return lambda args: list(map(run(args).__getitem__, order))
+
+    def _staged(self, args: tuple[Any, ...]) -> list[Any]:
+        """A call in several stages, which pass values by name."""
+        infos, facts = self.manifest.inputs, self.manifest.dimensions
+        tensors, copies = checks.checked(infos, facts, args)
+        self.copies += copies
+        values: dict[str, Any] = {}
+        dims: dict[str, int] = {}
+
+        def keep(info: TensorInfo, x: Any) -> None:
+            values[info.name] = x
+            bind_shape(info, x.shape, dims)
+
+        for info, x in zip(infos, tensors, strict=True):
+            keep(info, x)
+        for stage, run in zip(self.manifest.stages, self._runs, strict=True):
+            if isinstance(stage, DimensionStage):
+                read_dimensions(stage, values, dims)
+            elif isinstance(stage, PythonStage):
+                results = call_python(stage, self.functions, values, dims)
+                for info, x in zip(stage.results, results, strict=True):
+                    keep(info, x)
+            else:
+                assert run is not None
+                given = [values[t.name] for t in stage.inputs]
+                found = run(given, [dims[name] for name in stage.scalars])
+                made = (*stage.outputs, *(t for _, t in stage.returned))
+                for info, x in zip(made, found, strict=True):
+                    keep(info, x)
+        return [_apart(values[t.name], tensors) for t in self.outputs]
+
+
+def _apart(x: Any, tensors: Sequence[Any]) -> Any:
+    """A result that is no input: a copy, if it is one."""
+    return x.copy() if any(x is t for t in tensors) else x
+
+
+def aligned(weights: Array) -> Array:
+    """The bytes where they lie, if that is a multiple of 64; else a copy. Read-only."""
+    if weights.dtype != np.uint8 or weights.ndim != 1:
+        raise DTypeError(f"weights are bytes, not {weights.dtype} of rank {weights.ndim}")
+    if weights.ctypes.data % WEIGHT_ALIGN or not weights.flags.c_contiguous:
+        memory = np.empty(weights.size + WEIGHT_ALIGN, np.uint8)
+        start = -memory.ctypes.data % WEIGHT_ALIGN
+        moved = memory[start : start + weights.size]
+        moved[:] = weights
+        weights = moved
+    view = weights.view()
+    view.flags.writeable = False
+    return view
+
+
+__all__ = ["Model", "TensorInfo", "aligned"]

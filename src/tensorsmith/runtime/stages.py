@@ -1,0 +1,205 @@
+"""The stages of a model at work: calls of native programs, and of Python functions between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from tensorsmith.errors import EvaluationError, TensorsmithError
+from tensorsmith.runtime.dtypes import STRING, is_torch, numpy_dtype
+from tensorsmith.runtime.extents import Extent, closure, text_of, value_of
+from tensorsmith.runtime.manifest import (
+    DimensionInfo,
+    DimensionStage,
+    NativeStage,
+    PythonStage,
+    TensorInfo,
+)
+from tensorsmith.runtime.results import Allocator, Returns
+
+Functions: TypeAlias = "Mapping[str, Callable[..., Any]]"
+Dims: TypeAlias = "Sequence[int]"
+MOST_SHAPES: Final = 256
+"""Combinations of dimensions whose shapes are kept."""
+
+
+class NativeRun:
+    """Calls of a native stage: makes memory for the results, and calls the program.
+
+    call: the program, with arguments by position. Gives the stage's results: its outputs, then what
+    it returned, in the order of the stage.
+    """
+
+    __slots__ = (
+        "_call",
+        "_infos",
+        "_makes",
+        "_returns",
+        "_shapes",
+        "_sources",
+        "_weights",
+        "stage",
+    )
+
+    def __init__(
+        self,
+        stage: NativeStage,
+        call: Callable[..., None],
+        weights: np.ndarray[Any, Any] | None,
+        allocate: Allocator,
+        returns: Returns,
+    ) -> None:
+        self.stage = stage
+        self._call = call
+        self._weights = (weights,) if stage.has_weights else ()
+        self._returns = returns
+        self._infos = dict(stage.returned)
+        self._sources, position = _sources(stage)
+        self._shapes = _Shapes(stage.outputs, position)
+        self._makes = [allocate.maker(info.dtype) for info in stage.outputs]
+
+    def __call__(self, args: Sequence[Any], scalars: Sequence[int] = ()) -> list[Any]:
+        dims = (*[args[at].shape[axis] for at, axis in self._sources], *scalars)
+        shapes = self._shapes[dims]
+        results = [make(shape) for make, shape in zip(self._makes, shapes, strict=False)]
+        if not self._infos:
+            self._call(*args, *scalars, *results, *self._weights)
+            return results
+        return self._with_returns(args, scalars, results)
+
+    def _with_returns(
+        self, args: Sequence[Any], scalars: Sequence[int], results: list[Any]
+    ) -> list[Any]:
+        token = self._returns.open(self._infos)
+        taken: Mapping[int, Any] = {}
+        try:
+            self._call(*args, *scalars, *results, *self._weights, token)
+        finally:
+            taken = self._returns.close(token)
+        missing = [n for n in self._infos if n not in taken]
+        if missing:
+            raise EvaluationError(f"{self.stage.program} handed over no result {missing[0]}")
+        return [*results, *(taken[number] for number in self._infos)]
+
+
+def _sources(stage: NativeStage) -> tuple[list[tuple[int, int]], dict[str, int]]:
+    """Which input and axis tells each dimension, and the position of each among the values."""
+    sources: list[tuple[int, int]] = []
+    position: dict[str, int] = {}
+    for at, info in enumerate(stage.inputs):
+        for axis, extent in enumerate(info.extents):
+            if isinstance(extent, str) and extent not in position:
+                position[extent] = len(sources)
+                sources.append((at, axis))
+    for name in stage.scalars:
+        position.setdefault(name, len(position))
+    return sources, position
+
+
+class _Shapes(dict[tuple[int, ...], tuple[tuple[int, ...], ...]]):
+    """The shapes of all outputs for values of the dimensions; those of latest calls are kept."""
+
+    def __init__(self, outputs: Sequence[TensorInfo], position: Mapping[str, int]) -> None:
+        super().__init__()
+        self._extents = [[_extent(t, e, position) for e in t.extents] for t in outputs]
+
+    def __missing__(self, dims: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+        shapes = tuple(tuple([extent(dims) for extent in each]) for each in self._extents)
+        if len(self) >= MOST_SHAPES:
+            self.clear()
+        self[dims] = shapes
+        return shapes
+
+
+def _extent(info: TensorInfo, extent: Extent, position: Mapping[str, int]) -> Callable[[Dims], int]:
+    try:
+        return closure(extent, position)
+    except KeyError as error:
+        raise EvaluationError(
+            f"the extent {text_of(extent)} of {info.name!r} depends on {error}, which is not known"
+            " when the model is called"
+        ) from None
+
+
+def call_python(
+    stage: PythonStage, functions: Functions, values: Mapping[str, Any], dims: Mapping[str, int]
+) -> list[Any]:
+    """The results of a Python stage. Raises EvaluationError for a function that is not known, that
+    fails, or that gives other results than the model expects."""
+    function = functions.get(stage.function)
+    if function is None:
+        raise EvaluationError(
+            f"the model calls the Python function {stage.function!r}, which is not known here",
+            try_=f"functions={{{stage.function!r}: ...}}",
+        )
+    args = [_operand(o.value, o.extent, values, dims) for o in stage.operands]
+    try:
+        found = function(*args, **stage.attributes)
+    except TensorsmithError:
+        raise
+    except Exception as error:
+        raise EvaluationError(
+            f"the Python function {stage.function!r} failed", because=f"{error!r}"
+        ) from error
+    results = list(found) if isinstance(found, tuple) else [found]
+    if len(results) != len(stage.results):
+        raise EvaluationError(
+            f"the Python function {stage.function!r} gave {len(results)} results,"
+            f" and the model takes {len(stage.results)}"
+        )
+    return [_result(stage, i, x) for i, x in zip(stage.results, results, strict=True)]
+
+
+def _operand(
+    value: str | None, extent: Extent | None, values: Mapping[str, Any], dims: Mapping[str, int]
+) -> Any:
+    if value is not None:
+        x = values[value]
+        return x.numpy() if is_torch(x) else x
+    return None if extent is None else value_of(extent, dims)
+
+
+def _result(stage: PythonStage, info: TensorInfo, x: object) -> Any:
+    array = np.asarray(x, object if info.dtype == STRING else None)
+    wanted = numpy_dtype(info.dtype)
+    if array.dtype != wanted or array.ndim != len(info.extents):
+        raise EvaluationError(
+            f"the Python function {stage.function!r} gave {array.dtype} of rank {array.ndim} for"
+            f" {info.name!r}",
+            because=f"the model expects {info}",
+        )
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def read_dimensions(stage: DimensionStage, values: Mapping[str, Any], dims: dict[str, int]) -> None:
+    """Add the dimensions that are elements of values. Raises EvaluationError for what breaks a
+    fact on one."""
+    for info, value, index in stage.dimensions:
+        number = int(values[value][index])
+        if reason := broken(info, number):
+            raise EvaluationError(f"{info.name!r} is {number}, and must be {reason}")
+        dims[info.name] = number
+
+
+def broken(info: DimensionInfo, value: int) -> str:
+    """What a dimension must be that `value` is not; '' if it may be that."""
+    if info.low is not None and value < info.low:
+        return f"at least {info.low}"
+    if info.high is not None and value > info.high:
+        return f"at most {info.high}"
+    return f"a multiple of {info.multiple_of}" if value % info.multiple_of else ""
+
+
+def bind_shape(info: TensorInfo, shape: Sequence[int], dims: dict[str, int]) -> None:
+    """Learn the dimensions that the shape of a value tells. Raises EvaluationError where it is
+    another one than the model expects."""
+    for axis, (extent, got) in enumerate(zip(info.extents, shape, strict=True)):
+        wanted = dims.setdefault(extent, got) if isinstance(extent, str) else None
+        if isinstance(extent, int):
+            wanted = extent
+        if wanted is not None and wanted != got:
+            raise EvaluationError(
+                f"axis {axis} of {info.name!r} is {got}, and {text_of(extent)} is {wanted}"
+            )
