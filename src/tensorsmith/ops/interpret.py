@@ -6,6 +6,7 @@ programs; so it is slow, and as right as the operator itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -16,7 +17,7 @@ import numpy as np
 
 from tensorsmith import te
 from tensorsmith.errors import DTypeError, EvaluationError, ShapeError, TensorsmithError
-from tensorsmith.evaluate import NumPyDomain, interpret
+from tensorsmith.evaluate import NumPyDomain, cost, interpret
 from tensorsmith.evaluate.arguments import check_facts, solve
 from tensorsmith.ir import (
     Buffer,
@@ -53,6 +54,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 Type: TypeAlias = "tuple[tuple[int, ...], str]"
 """A shape of numbers, and the name of a dtype."""
 
+FEW_ELEMENTS: Final = 1 << 12
+"""Operands and results of no more elements are never much work."""
 MOST_PROGRAMS: Final = 4096
 """Programs of operators that are kept."""
 
@@ -324,6 +327,28 @@ def evaluate_operator(
         interpret(made.program, *given, *fresh)
     results = iter(fresh)
     return [next(results) if at is None else given[at] for at in made.passed_on]
+
+
+def work_of(
+    operator: Operator, operands: Sequence[Array | None], attrs: Mapping[str, AttrValue]
+) -> int:
+    """How many elements `evaluate_operator` reads and writes, or a bound on it."""
+    types = tuple(None if a is None else (a.shape, a.dtype.name) for a in operands)
+    made = _program(operator, types, _Attrs(attrs))
+    if made.program is None:
+        return 0
+    sizes = [math.prod(_numbers(b.shape)) for b in made.program.buffers]
+    if sum(sizes) <= FEW_ELEMENTS:
+        return sum(sizes) ** 2
+    counted = cost(made.program)
+    if counted.unknowns:
+        return sum(sizes) ** 2
+    counts = [e for t in counted.traffic.values() for e in (t.loads, t.stores)]
+    return sum(_numbers(counts))
+
+
+def _numbers(exprs: Sequence[Expr]) -> list[int]:
+    return [int(e.value) for e in exprs if isinstance(e, Const)]
 
 
 class _Attrs:
