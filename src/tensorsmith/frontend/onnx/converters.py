@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from tensorsmith.frontend.onnx import (
     activations,
+    attention,
     cast,
     contract,
     control,
@@ -17,6 +18,7 @@ from tensorsmith.frontend.onnx import (
     ml,
     movement,
     normalize,
+    quantize,
     random,
     reduce,
     scatter,
@@ -44,6 +46,7 @@ def table(*families: tuple[str, Family]) -> Table:
 
 CONVERTERS: Final[Table] = table(
     ("", activations.CONVERTERS),
+    ("", attention.CONVERTERS),
     ("", cast.CONVERTERS),
     ("", contract.CONVERTERS),
     ("", control.CONVERTERS),
@@ -52,6 +55,7 @@ CONVERTERS: Final[Table] = table(
     ("", losses.CONVERTERS),
     ("", movement.CONVERTERS),
     ("", normalize.CONVERTERS),
+    ("", quantize.CONVERTERS),
     ("", random.CONVERTERS),
     ("", reduce.CONVERTERS),
     ("", scatter.CONVERTERS),

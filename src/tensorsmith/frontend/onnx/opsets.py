@@ -10,13 +10,19 @@ from tensorsmith.errors import UnsupportedOpError
 from tensorsmith.frontend.onnx.node import Converter
 
 if TYPE_CHECKING:
-    from onnx import FunctionProto, ModelProto, NodeProto
+    from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto
 
 Versions: TypeAlias = Mapping[int, Converter]
 """Converters of an operator, by the version from which on each holds."""
 
 Table: TypeAlias = Mapping[tuple[str, str], Versions]
 """Converters by domain and operator."""
+
+
+class SchemaAttribute(Protocol):
+    """An attribute of an operator; its default has a name if there is one."""
+
+    default_value: AttributeProto
 
 
 class Schema(Protocol):
@@ -30,6 +36,7 @@ class Schema(Protocol):
     has_function: bool
     has_context_dependent_function: bool
     function_body: FunctionProto
+    attributes: Mapping[str, SchemaAttribute]
 
     def get_context_dependent_function(self, node: bytes, input_types: list[bytes]) -> bytes:
         """The function that defines a node whose inputs have these types, or nothing."""

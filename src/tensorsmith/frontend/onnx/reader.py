@@ -204,9 +204,10 @@ class Reader:
             _check_arity(proto, schema)
         converter = converter_of(self.converters, domain, proto.op_type, opset)
         if converter is None:
-            function, version = _definition(_resolved(proto, attributes), schema, inputs, opset)
-            opsets = opsets_of(function.opset_import, {**scope.opsets, "": version})
-            return self._called(function, (where, opsets, scope.depth), inputs, attributes)
+            function = _definition(_resolved(proto, attributes), schema, inputs)
+            opsets = opsets_of(function.opset_import, scope.opsets)
+            with_defaults = {**_defaults(schema), **attributes}
+            return self._called(function, (where, opsets, scope.depth), inputs, with_defaults)
         node = Node(proto, where, opset, inputs, attributes, self, scope)
         made = converter(node)
         outputs = made if isinstance(made, tuple) else (made,)
@@ -287,19 +288,26 @@ def _check_arity(proto: NodeProto, schema: Schema) -> None:
             )
 
 
+def _defaults(schema: Schema | None) -> Mapping[str, Any]:
+    """What the attributes of an operator are where a node leaves them out."""
+    stated = {} if schema is None else schema.attributes
+    return {n: a.default_value for n, a in stated.items() if a.default_value.name}
+
+
 def _definition(
-    proto: NodeProto, schema: Schema | None, inputs: tuple[Read | None, ...], opset: int
-) -> tuple[FunctionProto, int]:
-    """How ONNX defines an operator by others, and for which opset."""
+    proto: NodeProto, schema: Schema | None, inputs: tuple[Read | None, ...]
+) -> FunctionProto:
+    """How ONNX defines an operator by others."""
     from onnx import FunctionProto
 
     if schema is not None and schema.has_context_dependent_function:
         types_ = [b"" if v is None else type_proto(v).SerializeToString() for v in inputs]
         data = schema.get_context_dependent_function(proto.SerializeToString(), types_)
         if data:
-            return FunctionProto.FromString(data), opset
+            made: FunctionProto = FunctionProto.FromString(data)
+            return made
     if schema is not None and schema.has_function:
-        return schema.function_body, opset
+        return schema.function_body
     raise UnsupportedOpError(
         f"{proto.op_type} has no conversion for these operands",
         because="neither a converter nor a function of ONNX defines it in that version",
