@@ -9,8 +9,7 @@ from tensorsmith.frontend.onnx.node import Converter, Node
 from tensorsmith.ir import Buffer, Expr, as_expr
 
 _MODES: Final = ("raw", "capped", "masked", "softmax")
-_MODES_BEFORE_25: Final = ("raw", "masked", "capped", "softmax")
-"""What `qk_matmul_output_mode` asks for, by version."""
+"""What `qk_matmul_output_mode` asks for."""
 
 
 def in_heads(node: Node, x: Buffer, heads: int, what: str) -> Buffer:
@@ -53,10 +52,9 @@ def attention(node: Node) -> tuple[Buffer | None, ...]:
     made = node("attention", query, key, value, mask, lengths, **view)
     scores = None
     if node.has_output(3):
-        modes = _MODES if node.opset >= 25 else _MODES_BEFORE_25
-        if not 0 <= mode < len(modes):
+        if not 0 <= mode < len(_MODES):
             node.wrong(f"qk_matmul_output_mode is {mode}")
-        scores = node("attention_scores", query, key, mask, lengths, mode=modes[mode], **view)
+        scores = node("attention_scores", query, key, mask, lengths, mode=_MODES[mode], **view)
     return (node("merge_heads", made) if merged else made, key, value, scores)
 
 

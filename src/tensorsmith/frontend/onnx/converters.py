@@ -25,6 +25,7 @@ from tensorsmith.frontend.onnx import (
     select,
     sequences,
     strings,
+    training,
     windows,
 )
 from tensorsmith.frontend.onnx.node import Converter
@@ -64,5 +65,6 @@ CONVERTERS: Final[Table] = table(
     ("", strings.CONVERTERS),
     ("", windows.CONVERTERS),
     ("ai.onnx.ml", ml.CONVERTERS),
+    ("ai.onnx.preview.training", training.CONVERTERS),
 )
 """What `from_onnx` knows."""
