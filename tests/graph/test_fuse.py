@@ -15,7 +15,7 @@ from graph.models import (
 from graph.running import lowered, run_lowered
 from tensorsmith.graph.legalize import legalize
 from tensorsmith.ir import IRModule, Var
-from tensorsmith.ir.graph import Alias, CallProgram
+from tensorsmith.ir.graph import CallProgram
 from tensorsmith.ops import OPERATORS, GraphBuilder
 
 
@@ -94,8 +94,7 @@ def test_views_are_aliases() -> None:
     y = b("reshape", b("exp", x), shape=(n, 3, 4))
     z = b("reduce_sum", y, axes=(1,), keep_dims=False)
     last = b("expand_dims", z, axes=(0,))
-    module = legalize(IRModule.of(b.function("main", [last])))
-    assert sum(isinstance(s, Alias) for s in module.graph("main").body) == 2
+    assert kernels(b, last) == ["exp_1", "reduce_sum_1"]
     a = Weights()(5, 12)
     (out,) = run_lowered(b.function("main", [last]), a)
     np.testing.assert_allclose(out, np.exp(a).reshape(5, 3, 4).sum(1)[None], rtol=1e-5)

@@ -15,11 +15,9 @@ from typing import Final, TypeAlias
 from tensorsmith.arith import Analyzer
 from tensorsmith.graph.analysis import Node, analyse
 from tensorsmith.graph.dependences import Dependences, values_read
-from tensorsmith.graph.inlining import inlined
-from tensorsmith.graph.kernel import Array, Composition, Operators
+from tensorsmith.graph.kernel import Array, Operators
 from tensorsmith.ir import Buffer, Const
 from tensorsmith.ir.graph import Alias, Apply, Binding, Value
-from tensorsmith.te import Tensor
 from tensorsmith.te.kind import Access, Kind
 
 MOST_BUFFERS: Final = 24
@@ -40,11 +38,6 @@ class Group:
 
     members: tuple[Apply, ...]
     results: tuple[Buffer, ...]
-
-    def inlined(self, composition: Composition) -> set[Tensor]:
-        """The definitions to compute where they are read."""
-        outputs = [composition.tensor(r) for r in self.results]
-        return inlined(outputs, composition.given)
 
 
 Step: TypeAlias = "Binding | Group"

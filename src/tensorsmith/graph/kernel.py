@@ -10,6 +10,7 @@ import numpy as np
 
 from tensorsmith import te
 from tensorsmith.errors import IRError
+from tensorsmith.graph.inlining import inlined
 from tensorsmith.ir import (
     Attrs,
     Buffer,
@@ -18,11 +19,13 @@ from tensorsmith.ir import (
     Var,
     const,
     free_vars,
+    substitute,
 )
 from tensorsmith.ir.graph import Apply
 from tensorsmith.ir.stmt import NO_ATTRS
 from tensorsmith.ops.operator import Operator
 from tensorsmith.te import Definition, Tensor
+from tensorsmith.te.collapse import collapse
 from tensorsmith.te.graph import definitions_under
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -33,12 +36,21 @@ MOST_NAMES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
+class Argument:
+    """A value that a kernel takes or makes, by the shape by which the kernel knows it: that of as
+    many elements in the same order."""
+
+    value: Buffer
+    shape: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """A program, and what it is called with: `operands` (tensors and scalars), then `results`."""
 
     program: TensorProgram
-    operands: tuple[Buffer | Expr, ...]
-    results: tuple[Buffer, ...]
+    operands: tuple[Argument | Expr, ...]
+    results: tuple[Argument, ...]
 
 
 class Composition:
@@ -55,6 +67,7 @@ class Composition:
         self.given: dict[Tensor, Buffer] = {}
         """The placeholders, and the values that they stand for."""
         self.literals: set[Tensor] = set()
+        """The definitions of constants of one element."""
 
     def tensor(self, value: Buffer) -> Tensor:
         """What stands for `value`: a definition if it has been added, else a placeholder."""
@@ -93,37 +106,42 @@ def make_kernel(
     results: Sequence[Buffer],
     name: str,
     *,
-    inline: Collection[Tensor] = (),
     checks: Sequence[tuple[Expr, str]] = (),
     attrs: Attrs = NO_ATTRS,
 ) -> Kernel:
-    """The program that computes `results` of a composition.
+    """The program that computes `results` of a composition, over as few axes as possible.
 
-    inline: definitions that are computed where they are read, as far as that can be shown to stay
-        inside of what it reads.
     checks: conditions on dimensions that hold, with messages; those are kept that the program's
         dimensions tell.
     """
-    outputs = _distinct(composition, results)
-    definitions = definitions_under(outputs, composition.given)
-    read = {t for d in definitions for t in d.inputs}
-    inputs = [t for t in composition.given if t in read]
+    given = composition.given
+    small = collapse(_distinct(composition, results), given)
+    outputs = small.outputs
+    values = {t: given[old] for old, t in small.inputs.items()}
+    definitions = definitions_under(outputs, values)
+    inputs = [t for t in values if any(t in d.inputs for d in definitions)]
     scalars = _scalars([*inputs, *outputs], definitions)
     known = {*scalars, *(e for t in (*inputs, *outputs) for e in t.shape if isinstance(e, Var))}
     holding = [c for c in checks if known.issuperset(free_vars(c[0]))]
 
-    def made(inlined: Collection[Tensor]) -> TensorProgram:
+    def made(inline: Collection[Tensor]) -> TensorProgram:
         return te.program(
-            [*inputs, *scalars], outputs, name, attrs=attrs, inline=inlined, checks=holding
+            [*inputs, *scalars], outputs, name, attrs=attrs, inline=inline, checks=holding
         )
 
-    literals = composition.literals.difference(outputs)
     try:
-        program = made(literals.union(inline).difference(outputs))
-    except IRError:
-        program = made(literals)
-    operands: tuple[Buffer | Expr, ...] = (*(composition.given[t] for t in inputs), *scalars)
-    return Kernel(program, operands, tuple(results))
+        program = made(inlined(outputs, values))
+    except IRError:  # it cannot be shown to stay inside of what it reads
+        program = made(())
+    extents: dict[Expr, Expr] = dict(small.extents.items())
+
+    def argument(value: Buffer, tensor: Tensor) -> Argument:
+        return Argument(value, tuple(substitute(e, extents) for e in tensor.shape))
+
+    operands: list[Argument | Expr] = [argument(values[t], t) for t in inputs]
+    operands.extend(extents.get(v, v) for v in scalars)
+    made_results = tuple(argument(v, t) for v, t in zip(results, outputs, strict=True))
+    return Kernel(program, tuple(operands), made_results)
 
 
 def _distinct(composition: Composition, results: Sequence[Buffer]) -> list[Tensor]:

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tensorsmith.graph.fuse import Group, Step, group_bindings
-from tensorsmith.graph.kernel import Array, Composition, Operators, kernel_name, make_kernel
+from tensorsmith.graph.kernel import (
+    Array,
+    Composition,
+    Kernel,
+    Operators,
+    kernel_name,
+    make_kernel,
+)
 from tensorsmith.ir import Buffer, Expr, IRModule, TensorProgram
 from tensorsmith.ir.graph import (
     Alias,
@@ -26,6 +33,8 @@ from tensorsmith.ir.structural import structural_equal, structural_hash
 from tensorsmith.ops import OPERATORS
 
 Checks: TypeAlias = "tuple[tuple[Expr, str], ...]"
+Aliases: TypeAlias = "dict[tuple[Buffer, tuple[Expr, ...]], Buffer]"
+"""What stands for a value by another shape."""
 
 
 def legalize(module: IRModule, *, operators: Operators = OPERATORS) -> IRModule:
@@ -61,53 +70,75 @@ class _Legalizer:
         """The bindings of a function or body, and its results."""
         self.constants.update((b.result, b.data) for b in given if isinstance(b, Constant))
         made: list[Binding] = []
+        aliases: Aliases = {}
         for step in group_bindings(given, results, self.operators, self.constants):
             if isinstance(step, Check):
                 checks = (*checks, (step.condition, step.message))
-            made.append(self.step(step, checks))
+            made.extend(self.step(step, checks, aliases))
         own = _Results(self, made)
         owned = tuple(own.result(r) for r in results)
         return tuple(made), owned
 
-    def step(self, step: Step, checks: Checks) -> Binding:
+    def step(self, step: Step, checks: Checks, aliases: Aliases) -> list[Binding]:
         if isinstance(step, Group):
-            return self.call(step, checks)
+            return self.call(step, checks, aliases)
         if isinstance(step, Branch):
             then, orelse = (self.body(b, checks) for b in (step.then, step.orelse))
-            return replace(step, then=then, orelse=orelse)
+            return [replace(step, then=then, orelse=orelse)]
         if isinstance(step, Loop):
-            return replace(step, body=self.body(step.body, checks))
-        return step
+            return [replace(step, body=self.body(step.body, checks))]
+        return [step]
 
     def body(self, body: Body, checks: Checks) -> Body:
         bindings, results = self.bindings(body.bindings, body.results, checks)
         return replace(body, bindings=bindings, results=results)
 
-    def call(self, group: Group, checks: Checks = ()) -> CallProgram:
+    def call(self, group: Group, checks: Checks, aliases: Aliases) -> list[Binding]:
         """The call of the program that computes a group."""
         composition = Composition(self.operators, self.constants)
         for member in group.members:
             composition.add(member)
         name = kernel_name([m.op for m in group.members], self.programs)
-        kernel = make_kernel(
-            composition,
-            group.results,
-            name,
-            inline=group.inlined(composition),
-            checks=checks,
-            attrs={"contract": True},
-        )
-        callee = self.add(kernel.program)
+        attrs = {"contract": True}
+        kernel = make_kernel(composition, group.results, name, checks=checks, attrs=attrs)
         sources = tuple(dict.fromkeys(s for m in group.members for s in m.sources))
-        return CallProgram(kernel.results, callee, kernel.operands, sources=sources)
+        return self.called(kernel, sources, aliases)
 
-    def copy(self, value: Buffer, checks: Checks = ()) -> CallProgram:
-        """The call that copies `value` to a new one."""
+    def copy(self, value: Buffer) -> tuple[Buffer, list[Binding]]:
+        """A new value with the elements of another one, and the call that copies them."""
         composition = Composition(self.operators, {})
         made = value.replace(layout=None, strides=None)
         composition.tensors[made] = composition.tensor(value)
         kernel = make_kernel(composition, [made], kernel_name(["copy"], self.programs))
-        return CallProgram(kernel.results, self.add(kernel.program), kernel.operands)
+        return made, self.called(kernel, (), {})
+
+    def called(self, kernel: Kernel, sources: Sequence[str], aliases: Aliases) -> list[Binding]:
+        """The call of a kernel, between aliases of its operands and results by its shapes."""
+        stmts: list[Binding] = []
+        operands: list[Buffer | Expr] = []
+        for operand in kernel.operands:
+            if isinstance(operand, Expr):
+                operands.append(operand)
+                continue
+            key = operand.value, operand.shape
+            if operand.shape == operand.value.shape:
+                aliases[key] = operand.value
+            elif key not in aliases:
+                aliases[key] = Buffer(operand.value.name, operand.shape, operand.value.dtype)
+                stmts.append(Alias(aliases[key], operand.value))
+            operands.append(aliases[key])
+        results: list[Buffer] = []
+        after: list[Binding] = []
+        for result in kernel.results:
+            if result.shape == result.value.shape:
+                results.append(result.value)
+                continue
+            results.append(Buffer(result.value.name, result.shape, result.value.dtype))
+            aliases[result.value, result.shape] = results[-1]
+            after.append(Alias(result.value, results[-1]))
+        callee = self.add(kernel.program)
+        call = CallProgram(tuple(results), callee, tuple(operands), sources=tuple(sources))
+        return [*stmts, call, *after]
 
     def add(self, program: TensorProgram) -> str:
         """The name of `program`, or of an equal one that is there."""
@@ -144,6 +175,6 @@ class _Results:
             return value
         if not isinstance(value, Buffer):
             return value
-        call = self.legalizer.copy(value)
-        self.bindings.append(call)
-        return call.results[0]
+        made, bindings = self.legalizer.copy(value)
+        self.bindings.extend(bindings)
+        return made
