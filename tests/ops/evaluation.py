@@ -11,6 +11,7 @@ from tensorsmith.arith import Analyzer
 from tensorsmith.evaluate import interpret
 from tensorsmith.ir import Const, Var, as_expr, substitute
 from tensorsmith.ops import OPERATORS
+from tensorsmith.ops.requirements import collecting
 
 
 def compute(name, *arrays, native=False, symbolic=False, **attrs):
@@ -34,8 +35,10 @@ def compute(name, *arrays, native=False, symbolic=False, **attrs):
         None if a is None else te.placeholder([extent(n) for n in a.shape], a.dtype.name, f"x{k}")
         for k, a in enumerate(arrays)
     ]
-    results = OPERATORS[name](tensors, attrs)
-    program = te.program([t for t in tensors if t is not None], results)
+    with collecting() as required:
+        results = OPERATORS[name](tensors, attrs)
+    given = [t for t in tensors if t is not None]
+    program = te.program(given, results, checks=list(required.items()))
     outputs = [np.zeros(shape_of(r, sizes), r.dtype.numpy) for r in results]
     inputs = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays if a is not None]
     if native:

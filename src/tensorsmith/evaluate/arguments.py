@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorsmith.errors import DTypeError, EvaluationError, ShapeError
+from tensorsmith.evaluate.expressions import evaluate_expr
 from tensorsmith.evaluate.memory import Memory
 from tensorsmith.evaluate.rounding import Value
 from tensorsmith.ir.buffer import Buffer
 from tensorsmith.ir.dtype import Kind
 from tensorsmith.ir.expr import Add, Const, Expr, Mul, Var, free_vars
-from tensorsmith.ir.fold import fold
 from tensorsmith.ir.module import TensorProgram
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _bind_dims(
                 try_=f"{unknown[0]} as a scalar parameter, or alone as an extent of a buffer",
             )
         known: dict[Expr, Any] = {v: values[v] for v in free_vars(extent)}
-        wanted = fold(extent, domain.operations, known)
+        wanted = evaluate_expr(extent, domain, domain.operations, known)
         if wanted != size:
             _mismatch(buffer, axis, size, wanted, values, memories)
 

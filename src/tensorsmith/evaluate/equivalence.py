@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensorsmith.errors import EvaluationError, OutOfBoundsError, ShapeError
+from tensorsmith.evaluate.expressions import evaluate_expr
 from tensorsmith.evaluate.memory import Memory
 from tensorsmith.evaluate.prime_field import DEFAULT_PRIME, PrimeFieldDomain
 from tensorsmith.evaluate.rounding import Value, carrier, wrap
@@ -16,7 +17,6 @@ from tensorsmith.evaluate.walker import evaluate, find_entry
 from tensorsmith.ir.buffer import Buffer
 from tensorsmith.ir.dtype import DType, Kind
 from tensorsmith.ir.expr import Expr, Var
-from tensorsmith.ir.fold import fold
 from tensorsmith.ir.module import IRModule, TensorProgram
 
 _FLOATS = int(Kind.FLOAT | Kind.STORAGE)
@@ -92,7 +92,7 @@ def _shapes(program: TensorProgram, sizes: Mapping[Var, int], prime: int) -> lis
     domain = PrimeFieldDomain(prime)
     known: dict[Expr, Any] = dict(sizes.items())
     return [
-        tuple(fold(extent, domain.operations, known) for extent in buffer.shape)
+        tuple(evaluate_expr(extent, domain, domain.operations, known) for extent in buffer.shape)
         for buffer in program.buffers
     ]
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Final, TypeAlias
 
 from tensorsmith import te
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError
-from tensorsmith.ir import Const, Expr, ExprLike, Or, Select, as_expr, const
+from tensorsmith.ir import Const, Expr, ExprLike, Min, Or, Select, Var, as_expr, const
 from tensorsmith.ir.expr import equal
 from tensorsmith.ops.operator import Operator, operators
+from tensorsmith.ops.requirements import require
 from tensorsmith.te import Tensor
 
 Shape: TypeAlias = "Sequence[Expr]"
@@ -20,11 +20,21 @@ Shape: TypeAlias = "Sequence[Expr]"
 def broadcast_shapes(*shapes: Shape) -> tuple[Expr, ...]:
     """The shape that all of these broadcast to, aligned at their last dimensions.
 
-    Of two extents that may differ, one is taken to be 1: see `broadcast_conditions`.
+    That each extent equals the result's or is 1 is required, as far as it is not known.
     Raises ShapeError where two extents cannot be equal and neither can be 1.
     """
     facts = Analyzer()
-    return reduce(lambda a, b: _common(a, b, facts), map(tuple, shapes), ())
+    whole: tuple[Expr, ...] = ()
+    for shape in shapes:
+        whole = _common(whole, tuple(shape), facts)
+    for shape in shapes:
+        for extent, common in zip(reversed(shape), reversed(whole), strict=False):
+            if extent is not common and not _is_one(extent):
+                require(
+                    Or(equal(extent, 1), equal(extent, common)),
+                    f"the shapes {' and '.join(map(_text, shapes))} do not broadcast",
+                )
+    return whole
 
 
 def _common(a: tuple[Expr, ...], b: tuple[Expr, ...], facts: Analyzer) -> tuple[Expr, ...]:
@@ -55,9 +65,29 @@ def _extent(m: Expr, n: Expr, facts: Analyzer) -> Expr | None:
     may_be = [facts.prove(c) is not False for c in (equal(m, 1), equal(n, 1), equal(m, n))]
     if not any(may_be):
         return None
+    if may_be[2] and _are_one_together(m, n, facts):
+        return n if isinstance(n, Var) else m
     if not may_be[0]:
         return m
     return Select(equal(n, 1), m, n) if may_be[1] else n
+
+
+def _are_one_together(m: Expr, n: Expr, facts: Analyzer) -> bool:
+    """Whether neither extent is 1 while the other is not, so that they must be equal."""
+    return _is_one_where(n, m, facts) and _is_one_where(m, n, facts)
+
+
+def _is_one_where(extent: Expr, other: Expr, facts: Analyzer) -> bool:
+    """Whether `extent` is 1 wherever `other` is.
+
+    The least of several is 1 only where one of those is that can be.
+    """
+    if isinstance(other, Min):
+        able = [e for e in (other.a, other.b) if facts.prove(equal(e, 1)) is not False]
+        return all(_is_one_where(extent, e, facts) for e in able)
+    with facts.scope():
+        facts.assume(equal(other, 1))
+        return facts.prove(equal(extent, 1)) is True
 
 
 def _is_one(extent: Expr) -> bool:
@@ -66,22 +96,6 @@ def _is_one(extent: Expr) -> bool:
 
 def _text(shape: Shape) -> str:
     return f"({', '.join(map(repr, shape))}{',' if len(shape) == 1 else ''})"
-
-
-def broadcast_conditions(*shapes: Shape) -> tuple[Expr, ...]:
-    """What must hold of the dimensions for the shapes to broadcast, beyond what is known.
-
-    Each extent equals that of the result or is 1.
-    """
-    facts = Analyzer()
-    result = broadcast_shapes(*shapes)
-    found: dict[Expr, None] = {}
-    for shape in shapes:
-        for extent, whole in zip(reversed(shape), reversed(result), strict=False):
-            condition = Or(equal(extent, 1), equal(extent, whole))
-            if extent is not whole and facts.prove(condition) is not True:
-                found[condition] = None
-    return tuple(found)
 
 
 def broadcast_index(shape: Shape, to: Shape, indices: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -101,6 +115,10 @@ def _position(extent: Expr, whole: Expr, i: Expr) -> Expr:
     facts = Analyzer()
     if facts.prove(equal(extent, whole)) is True or facts.prove(equal(extent, 1)) is False:
         return i
+    if _is_one_where(whole, extent, facts):
+        return i
+    if facts.prove(extent >= 1) is True:
+        return Min(i, facts.simplify(extent - 1))  # in bounds whatever else is known
     return Select(equal(extent, 1), const(0), i)
 
 

@@ -50,6 +50,7 @@ from tensorsmith.ops.contents import (
     exact,
 )
 from tensorsmith.ops.operator import Operator, placeholders, result_types
+from tensorsmith.ops.requirements import collecting
 
 Array = np.ndarray[Any, Any]
 
@@ -136,10 +137,13 @@ class GraphBuilder:
         """
         inputs = placeholders(operands)
         try:
-            results = self.operators[op](inputs, attrs)
+            with collecting() as required:
+                results = self.operators[op](inputs, attrs)
+            for condition, message in required.items():
+                self.check(condition, message)
         except TensorsmithError as error:
             raise error.at(", ".join(self.sources) or None) from error
-        values = result_types(results, names or [r.name for r in results])
+        values = result_types(results, names or [r.name for r in results], self.facts)
         kept = tuple(operands)
         self.emit(Apply(values, op, kept, MappingProxyType(dict(attrs)), sources=self.sources))
         known = {
@@ -159,13 +163,17 @@ class GraphBuilder:
         return result
 
     def check(self, condition: Expr, message: str) -> None:
-        """Have `condition` hold when the function runs. Raises ShapeError if it never does."""
+        """Have `condition` hold when the function runs, and know it from here on.
+
+        Raises ShapeError if it never holds.
+        """
         proved = self.facts.prove(condition)
         if proved is True:
             return
         if proved is False:
             raise ShapeError(message, where=", ".join(self.sources) or None)
         self.emit(Check(condition, message, sources=self.sources))
+        self.facts.learn(condition)
 
     def match(self, value: Buffer, shape: Sequence[ExprLike]) -> Buffer:
         """`value` by another view of its shape, checked when the function runs."""
@@ -247,7 +255,8 @@ class GraphBuilder:
         outer, self._bindings = self._bindings, []
         known, variables = dict(self._integers), set(self.variables)
         try:
-            yield self._bindings
+            with self.facts.scope():
+                yield self._bindings
         finally:
             self._bindings = outer
             self._integers = known  # variables bound inside have no meaning outside

@@ -14,9 +14,11 @@ from tensorsmith import te
 from tensorsmith.errors import ShapeError
 from tensorsmith.ir import Cast, Const, DType, Expr, Kind, Mul, as_expr
 from tensorsmith.ir.dtype import float64, int32
+from tensorsmith.ir.expr import equal
 from tensorsmith.ops.broadcast import broadcast_index, broadcast_shapes
 from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype
 from tensorsmith.ops.operator import Operator, operators
+from tensorsmith.ops.requirements import require
 from tensorsmith.te import Tensor
 
 _NUMBER: Final = Kind.BITS | Kind.FLOAT
@@ -106,14 +108,10 @@ def _matrix_labels(
 
 
 def _check_inner(name: str, a: Tensor, b: Tensor, left: Expr, right: Expr) -> None:
-    """Raise ShapeError unless the extents that are summed over can be equal: 1 is not repeated."""
-    fits = left is right or not (isinstance(left, Const) and isinstance(right, Const))
-    if not fits:
-        raise ShapeError(
-            f"the operands of {name} do not fit",
-            given=f"{a!r} and {b!r}",
-            because=f"the extents {left!r} and {right!r} must be equal",
-        )
+    """Have the extents that are summed over be equal: 1 is not repeated. Raises ShapeError if they
+    cannot be."""
+    message = f"the operands of {name} do not fit: {left!r} and {right!r} must be equal"
+    require(equal(left, right), message, given=f"{a!r} and {b!r}")
 
 
 def _product(name: str, a: Tensor, b: Tensor) -> Tensor:

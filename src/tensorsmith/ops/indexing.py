@@ -9,6 +9,8 @@ from tensorsmith.arith import Analyzer
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ir import Const, DType, Expr, ExprLike, Select, Var, as_expr, select
 from tensorsmith.ir.dtype import index
+from tensorsmith.ir.expr import equal
+from tensorsmith.ops.requirements import require
 from tensorsmith.te import Tensor
 
 
@@ -40,9 +42,8 @@ def check_rank(x: Tensor, rank: int | range, what: str) -> None:
 
 
 def check_extents(a: ExprLike, b: ExprLike, what: str) -> None:
-    """Raise ShapeError if the extents are known to differ."""
-    if Analyzer().prove(T.equal(as_expr(a), as_expr(b))) is False:
-        raise ShapeError(what, given=f"{a!r} and {b!r}")
+    """Have the extents be equal. Raises ShapeError if they are known to differ."""
+    require(equal(as_expr(a), as_expr(b)), what, given=f"{a!r} and {b!r}")
 
 
 def check_type(x: Tensor, wanted: DType | str, what: str) -> None:

@@ -19,6 +19,7 @@ from tensorsmith import te
 from tensorsmith.errors import DTypeError, EvaluationError, ShapeError, TensorsmithError
 from tensorsmith.evaluate import NumPyDomain, cost, interpret
 from tensorsmith.evaluate.arguments import check_facts, solve
+from tensorsmith.evaluate.expressions import evaluate_expr
 from tensorsmith.ir import (
     Buffer,
     Const,
@@ -30,7 +31,6 @@ from tensorsmith.ir import (
     const,
     free_vars,
 )
-from tensorsmith.ir.fold import fold
 from tensorsmith.ir.graph import (
     Alias,
     Apply,
@@ -148,7 +148,7 @@ class _Run:
 
     def number(self, e: Expr) -> Any:
         """The value of an expression over variables and elements of values."""
-        return fold(e, self.table, {})
+        return evaluate_expr(e, self.domain, self.table, {})
 
     def _variable(self, var: Var) -> Any:
         if var not in self.variables:

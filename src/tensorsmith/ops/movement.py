@@ -10,6 +10,7 @@ from tensorsmith import te
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ir import Expr, ExprLike, Select, as_expr, as_exprs
+from tensorsmith.ir.expr import equal
 from tensorsmith.ops.indexing import (
     as_index,
     axis_number,
@@ -23,6 +24,7 @@ from tensorsmith.ops.indexing import (
     read,
 )
 from tensorsmith.ops.operator import Operator, operators
+from tensorsmith.ops.requirements import require
 from tensorsmith.te import Tensor
 
 
@@ -40,11 +42,9 @@ def reshape(x: Tensor, *, shape: tuple[ExprLike, ...]) -> Tensor:
     facts = Analyzer()
     old = [facts.simplify(e) for e in x.shape]
     new = [facts.simplify(e) for e in as_exprs(shape)]
-    if facts.prove(T.equal(product(old), product(new))) is False:
-        raise ShapeError(
-            "a reshape keeps the number of elements",
-            given=f"{tuple(old)} to {tuple(new)}",
-        )
+    kept = equal(product(old), product(new))
+    given = f"{tuple(old)} to {tuple(new)}"
+    require(kept, "a reshape keeps the number of elements", given=given)
     groups = _matching_groups(old, new, facts)
 
     def element(*axes: Expr) -> Expr:

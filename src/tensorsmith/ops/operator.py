@@ -72,9 +72,10 @@ def placeholders(operands: Sequence[Buffer | None]) -> tuple[Tensor | None, ...]
     return tuple(None if o is None else te.placeholder(o.shape, o.dtype, o.name) for o in operands)
 
 
-def result_types(results: Sequence[Tensor], names: Sequence[str]) -> tuple[Buffer, ...]:
+def result_types(
+    results: Sequence[Tensor], names: Sequence[str], facts: Analyzer
+) -> tuple[Buffer, ...]:
     """A graph value for each result of a computation, with its shape simplified."""
-    facts = Analyzer()
     return tuple(
         Buffer(name, [facts.simplify(e) for e in r.shape], r.dtype)
         for r, name in zip(results, names, strict=True)
