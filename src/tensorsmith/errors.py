@@ -13,6 +13,7 @@ Every error says what is wrong, where, why, and what would be right::
     ├── ArithError (ValueError)         an index map or fact that does not hold
     ├── TargetError (ValueError)        an unknown machine, or one that lacks what is asked
     ├── CodegenError (ValueError)       a program that no code can be made for
+    ├── ArtifactError (ValueError)      a saved model that is damaged, or made for another machine
     ├── UntrustedModelError (ValueError)
     │                                   a model file that is damaged, or not what it says it is
     └── UnsupportedOpError (NotImplementedError)
@@ -150,6 +151,10 @@ class TargetError(TensorsmithError, ValueError):
 
 class CodegenError(TensorsmithError, ValueError):
     """A well-formed program holds something that the code generator has no code for."""
+
+
+class ArtifactError(TensorsmithError, ValueError):
+    """A saved model is damaged, has another format, or was compiled for another machine."""
 
 
 class UntrustedModelError(TensorsmithError, ValueError):

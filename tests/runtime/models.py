@@ -77,7 +77,7 @@ def main(X: T.Buffer((n,), "int64"), doubled: T.Buffer((n,), "int64"), token: T.
 
 
 def affine(**options: Any) -> Model:
-    """``t = ids + mask``; total is ``t + mask``, scaled is t with each column twice, times weights."""
+    """``t = ids + mask``; total: ``t + mask``; scaled: t with each column twice, times weights."""
     module = parse_module(AFFINE)
     results = module.program("main").params[2:4]
     weights = np.zeros(64, np.uint8)

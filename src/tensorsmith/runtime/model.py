@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
 from tensorsmith.errors import DTypeError, ShapeError
+from tensorsmith.runtime import artifact
 from tensorsmith.runtime import inputs as checks
 from tensorsmith.runtime.executable import (
     CompiledProgram,
@@ -123,6 +125,31 @@ class Model:
     def __repr__(self) -> str:
         takes, gives = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
         return f"<model {self.name}({takes}) -> ({gives}), {self.threads} threads>"
+
+    # --- Files --------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, for `load`. Raises ArtifactError if it cannot be written."""
+        artifact.save(path, artifact.Contents(self.manifest, self.objects, self.weights))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        verify_weights: bool = True,
+        **options: Unpack[ModelOptions],
+    ) -> Model:
+        """The model that was saved to a file, which holds machine code: load what you trust.
+
+        The weights stay in the file, mapped into memory, so it must not be changed meanwhile; to
+        save another one over it is fine. Needs nothing of the compiler.
+        verify_weights: whether they are compared with their hash, which reads all of them.
+        Raises ArtifactError for a file that is no saved model, is damaged, has another format, or
+        was compiled for another machine.
+        """
+        found = artifact.load(path, verify_weights=verify_weights)
+        return cls(found.objects, found.manifest, found.weights, **options)
 
     # --- Calls --------------------------------------------------------------------------------
 
