@@ -95,10 +95,19 @@ def link_ir(
     entry = cache.get(key) if cache else None
     if entry:
         return link_object(entry.code, names, imports)
-    with _lock:
-        module = llvm.parse_assembly(ir)
-        module.verify()
-        code = bytes(_host_machine().emit_object(module))
+    code = _compiled(ir)
     if cache:
         cache.put(key, {"kind": "runtime", "compiler": llvm_version()}, code)
     return link_object(code, names, imports)
+
+
+def link_ir_once(ir: str, names: Iterable[str]) -> dict[str, int]:
+    """As `link_ir`, for IR that holds addresses of this process: its code is not kept."""
+    return link_object(_compiled(ir), names)
+
+
+def _compiled(ir: str) -> bytes:
+    with _lock:
+        module = llvm.parse_assembly(ir)
+        module.verify()
+        return bytes(_host_machine().emit_object(module))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypedDict, Unpack
 
@@ -11,6 +12,7 @@ import numpy as np
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.runtime import artifact
 from tensorsmith.runtime import inputs as checks
+from tensorsmith.runtime.dtypes import is_torch
 from tensorsmith.runtime.executable import (
     CompiledProgram,
     ObjectCode,
@@ -25,19 +27,15 @@ from tensorsmith.runtime.manifest import (
     PythonStage,
     TensorInfo,
 )
+from tensorsmith.runtime.model_profile import ModelProfile, Profiler
 from tensorsmith.runtime.results import Returns, allocator
-from tensorsmith.runtime.stages import (
-    Functions,
-    NativeRun,
-    bind_shape,
-    call_python,
-    read_dimensions,
-)
+from tensorsmith.runtime.stages import Functions, NativeRun, Values
 from tensorsmith.runtime.strings import FUNCTIONS
 from tensorsmith.runtime.thread_pool import Context, symbols
 from tensorsmith.target.target import usable_cores
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+Call: TypeAlias = "Callable[[Sequence[Any]], list[Any]]"
 WEIGHT_ALIGN: Final = 64
 _RETRIED: Final = (
     *(DTypeError, ShapeError),
@@ -102,8 +100,9 @@ class Model:
             ).items()
         }
         self.programs: Mapping[str, CompiledProgram] = programs
-        self._runs = self.native_runs({name: p.positional for name, p in programs.items()})
-        self._run = self._plan(self._runs)
+        self._run = self.caller({name: p.positional for name, p in programs.items()})
+        self._profiler: Profiler | None = None
+        self._lock = threading.Lock()
 
     # --- What it takes and gives --------------------------------------------------------------
 
@@ -182,65 +181,63 @@ class Model:
         self.copies += copies
         return self._run(tuple(tensors))
 
+    def profile(self, *args: Any, repeats: int = 10, warmup: int = 1, **named: Any) -> ModelProfile:
+        """How long calls with these inputs take, and each kernel in them.
+
+        The model runs `warmup` times without and `repeats` times with clocks. Prints as a table;
+        `ModelProfile.write_trace` writes the last call for ui.perfetto.dev. Raises as a call does.
+        """
+        if named or len(args) != len(self.manifest.inputs):
+            args = checks.in_order(self.manifest.inputs, args, named)
+        with self._lock:
+            if self._profiler is None:
+                self._profiler = Profiler(self)
+        return self._profiler.profile(self, args, repeats, warmup)
+
     # --- Stages -------------------------------------------------------------------------------
 
-    def native_runs(self, calls: Mapping[str, Callable[..., None]]) -> list[NativeRun | None]:
-        """What runs each native stage by calling these programs; None for other stages."""
-        return [
+    def caller(self, calls: Mapping[str, Callable[..., None]]) -> Call:
+        """What a call does, with these programs: for one native stage, just that."""
+        runs = [
             NativeRun(stage, calls[stage.program], self.weights, self._allocate, self._returns)
             if isinstance(stage, NativeStage)
             else None
             for stage in self.manifest.stages
         ]
-
-    def _plan(self, runs: Sequence[NativeRun | None]) -> Callable[[tuple[Any, ...]], list[Any]]:
-        """What a call does: for one native stage, just that."""
         run = runs[0] if len(runs) == 1 else None
-        if run is None:
-            return self._staged
+        if run is None or run.stage.scalars or run.stage.inputs != self.inputs:
+            return lambda args: self._staged(args, runs)
         stage = run.stage
         names = [t.name for t in (*stage.outputs, *(t for _, t in stage.returned))]
         order = [names.index(t.name) for t in self.outputs]
-        if [t.name for t in stage.inputs] != [t.name for t in self.inputs] or stage.scalars:
-            return self._staged
         if order == list(range(len(names))):
             return run
         return lambda args: list(map(run(args).__getitem__, order))
 
-    def _staged(self, args: tuple[Any, ...]) -> list[Any]:
+    def _staged(self, args: Sequence[Any], runs: Sequence[NativeRun | None]) -> list[Any]:
         """A call in several stages, which pass values by name."""
         infos, facts = self.manifest.inputs, self.manifest.dimensions
         tensors, copies = checks.checked(infos, facts, args)
         self.copies += copies
-        values: dict[str, Any] = {}
-        dims: dict[str, int] = {}
-
-        def keep(info: TensorInfo, x: Any) -> None:
-            values[info.name] = x
-            bind_shape(info, x.shape, dims)
-
+        values = Values()
         for info, x in zip(infos, tensors, strict=True):
-            keep(info, x)
-        for stage, run in zip(self.manifest.stages, self._runs, strict=True):
-            if isinstance(stage, DimensionStage):
-                read_dimensions(stage, values, dims)
+            values.keep(info, x)
+        for stage, run in zip(self.manifest.stages, runs, strict=True):
+            if run is not None:
+                values.run_native(run)
             elif isinstance(stage, PythonStage):
-                results = call_python(stage, self.functions, values, dims)
-                for info, x in zip(stage.results, results, strict=True):
-                    keep(info, x)
+                values.run_python(stage, self.functions)
             else:
-                assert run is not None
-                given = [values[t.name] for t in stage.inputs]
-                found = run(given, [dims[name] for name in stage.scalars])
-                made = (*stage.outputs, *(t for _, t in stage.returned))
-                for info, x in zip(made, found, strict=True):
-                    keep(info, x)
+                assert isinstance(stage, DimensionStage)
+                values.read_dimensions(stage)
         return [_apart(values[t.name], tensors) for t in self.outputs]
 
 
 def _apart(x: Any, tensors: Sequence[Any]) -> Any:
     """A result that is no input: a copy, if it is one."""
-    return x.copy() if any(x is t for t in tensors) else x
+    if not any(x is t for t in tensors):
+        return x
+    return x.clone() if is_torch(x) else x.copy()
 
 
 def aligned(weights: Array) -> Array:

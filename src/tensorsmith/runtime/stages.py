@@ -173,14 +173,46 @@ def _result(stage: PythonStage, info: TensorInfo, x: object) -> Any:
     return np.ascontiguousarray(array).reshape(array.shape)
 
 
-def read_dimensions(stage: DimensionStage, values: Mapping[str, Any], dims: dict[str, int]) -> None:
-    """Add the dimensions that are elements of values. Raises EvaluationError for what breaks a
-    fact on one."""
-    for info, value, index in stage.dimensions:
-        number = int(values[value][index])
-        if reason := broken(info, number):
-            raise EvaluationError(f"{info.name!r} is {number}, and must be {reason}")
-        dims[info.name] = number
+class Values(dict[str, Any]):
+    """The values of a call in stages, by name, and the dimensions that are known so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dims: dict[str, int] = {}
+
+    def keep(self, info: TensorInfo, x: Any) -> None:
+        """Keep a value, and learn what its shape tells. Raises EvaluationError where that is not
+        what the model expects."""
+        self[info.name] = x
+        for axis, (extent, got) in enumerate(zip(info.extents, x.shape, strict=True)):
+            wanted = self.dims.setdefault(extent, got) if isinstance(extent, str) else extent
+            if isinstance(wanted, int) and wanted != got:
+                raise EvaluationError(
+                    f"axis {axis} of {info.name!r} is {got}, and {text_of(extent)} is {wanted}"
+                )
+
+    def run_native(self, run: NativeRun) -> None:
+        """Run a native stage."""
+        stage = run.stage
+        args = [self[t.name] for t in stage.inputs]
+        found = run(args, [self.dims[name] for name in stage.scalars])
+        for info, x in zip((*stage.outputs, *(t for _, t in stage.returned)), found, strict=True):
+            self.keep(info, x)
+
+    def run_python(self, stage: PythonStage, functions: Functions) -> None:
+        """Run a Python stage."""
+        found = call_python(stage, functions, self, self.dims)
+        for info, x in zip(stage.results, found, strict=True):
+            self.keep(info, x)
+
+    def read_dimensions(self, stage: DimensionStage) -> None:
+        """Learn dimensions that are elements of values. Raises EvaluationError for what breaks a
+        fact on one."""
+        for info, value, index in stage.dimensions:
+            number = int(self[value][index])
+            if reason := broken(info, number):
+                raise EvaluationError(f"{info.name!r} is {number}, and must be {reason}")
+            self.dims[info.name] = number
 
 
 def broken(info: DimensionInfo, value: int) -> str:
@@ -190,16 +222,3 @@ def broken(info: DimensionInfo, value: int) -> str:
     if info.high is not None and value > info.high:
         return f"at most {info.high}"
     return f"a multiple of {info.multiple_of}" if value % info.multiple_of else ""
-
-
-def bind_shape(info: TensorInfo, shape: Sequence[int], dims: dict[str, int]) -> None:
-    """Learn the dimensions that the shape of a value tells. Raises EvaluationError where it is
-    another one than the model expects."""
-    for axis, (extent, got) in enumerate(zip(info.extents, shape, strict=True)):
-        wanted = dims.setdefault(extent, got) if isinstance(extent, str) else None
-        if isinstance(extent, int):
-            wanted = extent
-        if wanted is not None and wanted != got:
-            raise EvaluationError(
-                f"axis {axis} of {info.name!r} is {got}, and {text_of(extent)} is {wanted}"
-            )
