@@ -1,6 +1,6 @@
 """The schedule language: primitives on tensor programs, checked and recorded."""
 
-from tensorsmith.schedule.defaults import default, default_schedule
+from tensorsmith.schedule.defaults import Fallback, default, default_schedule
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 from tensorsmith.schedule.schedule import Schedule
@@ -8,6 +8,7 @@ from tensorsmith.schedule.trace import Trace
 
 __all__ = [
     "BlockRef",
+    "Fallback",
     "LoopRef",
     "Schedule",
     "ScheduleError",

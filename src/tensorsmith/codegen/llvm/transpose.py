@@ -182,7 +182,8 @@ class _Shuffles:
         if len(vectors) == 1:
             return list(vectors)
         if len(vectors) == 2:
-            return [self._parts(*vectors, part, [(0, p), (1, p)]) for p in (0, 1)]
+            first, second = vectors
+            return [self._parts(first, second, part, [(0, p), (1, p)]) for p in (0, 1)]
         halves = []
         for a, b in (vectors[:2], vectors[2:]):
             halves.append(

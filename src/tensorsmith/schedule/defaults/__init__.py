@@ -5,6 +5,7 @@ programs of schedule primitives with decisions (tile sizes, vector widths, threa
 takes the decisions.
 """
 
+from tensorsmith.schedule.defaults.attempt import Fallback
 from tensorsmith.schedule.defaults.rules import default, default_schedule
 
-__all__ = ["default", "default_schedule"]
+__all__ = ["Fallback", "default", "default_schedule"]

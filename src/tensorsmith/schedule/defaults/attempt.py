@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from tensorsmith.schedule.errors import ScheduleError
+from tensorsmith.errors import TensorsmithError
 from tensorsmith.schedule.schedule import Schedule
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """A rule that did not take a block of its kind, which a plainer one then took.
+
+    rule: 'product', 'vectors' or 'threads'. reason: the error of the step that was not legal.
+    """
+
+    rule: str
+    block: str
+    reason: TensorsmithError
 
 
-def attempt(s: Schedule, action: Callable[[], object]) -> bool:
-    """Do all of `action`, or nothing of it where a primitive is not legal."""
+def attempt(s: Schedule, action: Callable[[], object]) -> TensorsmithError | None:
+    """Do all of `action`, or nothing of it where a step is not legal: then the error tells why."""
     module, length = s.module, len(s.trace.instructions)
     try:
         action()
-    except ScheduleError:
+    except TensorsmithError as error:
         s.module = module
         del s.trace.instructions[length:]
-        return False
-    return True
+        return error
+    return None

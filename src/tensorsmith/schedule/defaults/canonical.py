@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensorsmith.ir import Block, Buffer, Expr, IndexMap, Load, Store, Var, postorder
+from tensorsmith.ir.stmt import ZERO
 from tensorsmith.schedule.defaults.analysis import Contraction
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import BlockRef
@@ -123,7 +124,7 @@ def _fuse_block(s: Schedule, ref: BlockRef, groups: _Groups) -> None:
 def _fuse_buffer(s: Schedule, ref: BlockRef, buffer: Buffer, part: _Part) -> None:
     """Give a buffer that is indexed by the iterators of a block one dimension a group."""
     order = {v: d for d, v in enumerate(_indices(part[0], buffer))}
-    s.transform_layout(ref, buffer.name, _map(order, part))
+    s.transform_layout(ref, buffer.name, _map(order, part, buffer.rank))
 
 
 def _indices(block: Block, buffer: Buffer) -> tuple[Expr, ...]:
@@ -132,14 +133,15 @@ def _indices(block: Block, buffer: Buffer) -> tuple[Expr, ...]:
     return next(x.indices for x in loads if x.buffer is buffer)
 
 
-def _map(order: dict[Expr, int], part: _Part) -> IndexMap:
-    """From a place for each iterator to one for each group."""
+def _map(order: dict[Expr, int], part: _Part, rank: int) -> IndexMap:
+    """From `rank` places, those that the iterators have, to one for each group. Iterators that have
+    no place take one value alone."""
     block, groups, wanted = part
-    inputs = tuple(Var(f"i{d}") for d in range(len(order)))
-    outputs = [
-        _fused([(inputs[order[block.iters[at].var]], block.iters[at].extent) for at in groups[g]])
-        for g in wanted
-    ]
+    inputs = tuple(Var(f"i{d}") for d in range(rank))
+    outputs = []
+    for g in wanted:
+        iters = [block.iters[at] for at in groups[g]]
+        outputs.append(_fused([(inputs[order[x.var]], x.extent) for x in iters if x.var in order]))
     return IndexMap(inputs, outputs)
 
 
@@ -151,13 +153,12 @@ def _fuse_result(s: Schedule, ref: BlockRef, buffer: Buffer, part: _Part) -> Non
     places = _indices(block, buffer)
     position: dict[Expr, int] = {it.var: d for d, it in enumerate(copy.iters)}
     order = {ours: position[own] for ours, own in zip(places, source.indices, strict=True)}
-    s.transform_block_layout(ref, _map(order, part))
+    s.transform_block_layout(ref, _map(order, part, len(copy.iters)))
 
 
 def _fused(parts: Sequence[tuple[Var, Expr]]) -> Expr:
     """One index for several, the last of them the fastest."""
-    total: Expr | None = None
+    total: Expr = ZERO
     for v, extent in parts:
-        total = v if total is None else total * extent + v
-    assert total is not None
+        total = v if total is ZERO else total * extent + v
     return total

@@ -9,22 +9,18 @@ Anatomy of high-performance matrix multiplication, 2008; Van Zee and van de Geij
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from tensorsmith.ir import Block, Const, Expr, For, IndexMap, Load, Store, Var, free_vars, postorder
-from tensorsmith.schedule.defaults.analysis import Contraction, is_reduction
-from tensorsmith.schedule.defaults.attempt import attempt
+from tensorsmith.schedule.defaults.analysis import Contraction
 from tensorsmith.schedule.defaults.canonical import (
-    Axes,
     Product,
     as_product,
     block_of,
-    fuse_user,
-    groups_of_user,
 )
 from tensorsmith.schedule.defaults.tiles import Sizes, Tiles, choose_tiles
+from tensorsmith.schedule.defaults.users import with_producers, with_users
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.schedule.tree import find_loop
@@ -83,13 +79,13 @@ def schedule_packed(
     m, n, k = extents[product.batches :]
     sizes = Sizes(m, n, k, what.output.dtype.bytes)
     tiles = choose_tiles(sizes, target, batches)
-    a, b = _operands(s, product, tiles, free)
-    result = _with_users(s, product, free)
+    operands = _operands(s, product, tiles, free)
+    result = with_users(s, product.result, product.axes, free)
     nest = _nest(s, product, tiles, target.lanes(sizes.bytes))
     s.reverse_compute_at(result, nest.row)
     places = _places(nest, tiles)
-    for operand, place in zip((a, b), places, strict=True):
-        if place is not None:
+    for operand, place in zip(operands, places, strict=True):
+        if operand is not None and place is not None:
             s.compute_at(operand.pack, place)
     s.vectorize(nest.lane)
     s.unroll(nest.vector)
@@ -101,10 +97,13 @@ def schedule_packed(
     s.vectorize(columns)
     lanes = target.lanes(sizes.bytes)
     _finish_tile(s, result, nest.row, lanes)
-    pairs = zip((a, b), places, strict=True)
-    packing = [_pack(s, operand, place, lanes) for operand, place in pairs]
+    packing = [
+        None if operand is None else _pack(s, operand, place, lanes)
+        for operand, place in zip(operands, places, strict=True)
+    ]
     if target.cores > 1 and sizes.flops * batches >= PARALLEL_FLOPS:
-        _parallel(s, nest, (packing[0], packing[1]), places, batches >= target.cores)
+        shared = [(a, b) for a, b in zip(packing, places, strict=True) if a is not None]
+        _parallel(s, nest, shared, batches >= target.cores)
 
 
 def _known(extent: Expr) -> int | None:
@@ -116,8 +115,9 @@ def _known(extent: Expr) -> int | None:
 
 def _operands(
     s: Schedule, product: Product, tiles: Tiles, free: Collection[str]
-) -> tuple[Operand, Operand]:
-    """The blocks that pack A and B, padded to whole tiles. The result is summed in a tile, too."""
+) -> list[Operand | None]:
+    """How A and B get to the inner loop, padded to whole tiles; None for one that is read where it
+    lies. The result is summed in a tile, too."""
     block = block_of(s, product.block)
     at = product.batches
     steps = (tiles.rows * max(tiles.panel, 1), tiles.columns * max(tiles.strip, 1))
@@ -136,17 +136,24 @@ def _operands(
     if not all(_divides(block.iters[d].extent, padding[d]) for d in (at, at + 1)):
         pads, backs = s.pad_einsum(product.block, padding)
         made = {p.name: p for p in (*pads, *backs)}
-    found = []
-    for (copy, name, size, _), is_turned in zip(sides, turned, strict=True):
-        operand = _operand(s, product, (copy, name, made.get(f"{name}_pad")), is_turned, size)
-        _inline_producers(s, operand.copy, free)
+    found: list[Operand | None] = []
+    lies_well = _lies_along(block_of(s, product.right), at + 1)
+    packed = (tiles.pack_a, tiles.pack_b or not lies_well or turned[1])
+    for (copy, name, size, _), is_turned, is_packed in zip(sides, turned, packed, strict=True):
+        pad = made.get(f"{name}_pad")
+        if not is_packed and pad is None:
+            s.compute_inline(copy)
+            found.append(None)
+            continue
+        operand = _operand(s, product, (copy, name, pad), is_turned, size)
+        with_producers(s, operand.copy, free)
         found.append(operand)
     back = made.get(f"{product.c}_unpad")
     if back is not None:
         s.compute_inline(back)
     s.set_scope(product.block, 0, "local")
     _lay_out(s, product, tiles)
-    return found[0], found[1]
+    return found
 
 
 def _operand(
@@ -183,14 +190,6 @@ def _lies_along(copy: Block, at: int) -> bool:
     )
 
 
-def _inline_producers(s: Schedule, copy: BlockRef, free: Collection[str]) -> None:
-    """Have a block compute what it copies, where that is one value an element."""
-    for producer in s.get_producers(copy):
-        alone = producer.name in free and len(s.get_consumers(producer)) == 1
-        if alone and not is_reduction(block_of(s, producer)):
-            attempt(s, functools.partial(s.compute_inline, producer))
-
-
 def _lay_out(s: Schedule, product: Product, tiles: Tiles) -> None:
     """Lay out the packed operands so that the inner loop reads them in order: (batch.., tile, k,
     element)."""
@@ -199,7 +198,7 @@ def _lay_out(s: Schedule, product: Product, tiles: Tiles) -> None:
     at = product.batches
     m, n, k = (it.var for it in block.iters[at:])
     for load in (e for e in postorder(block.body.value) if isinstance(e, Load)):
-        if load.buffer is block.body.buffer:
+        if load.buffer is block.body.buffer or load.buffer in s.program.buffers:
             continue
         outer, size = (m, tiles.rows) if m in load.indices else (n, tiles.columns)
         index_map = _tiled(load.indices, outer, k, size)
@@ -212,40 +211,6 @@ def _tiled(indices: tuple[Expr, ...], var: Var, k: Var, size: int) -> IndexMap:
     at, depth = indices.index(var), indices.index(k)
     others = [x for d, x in enumerate(inputs) if d not in (at, depth)]
     return IndexMap(inputs, (*others, inputs[at] // size, inputs[depth], inputs[at] % size))
-
-
-def _with_users(s: Schedule, product: Product, free: Collection[str]) -> BlockRef:
-    """The last of the blocks that do something with each element of the result, one after the
-    other; those before it become part of it."""
-    result, axes = product.result, product.axes
-    while True:
-        block = block_of(s, result)
-        assert isinstance(block.body, Store)
-        users = s.get_consumers(result)
-        if block.body.buffer in s.program.buffers or len(users) != 1:
-            return result
-        (user,) = users
-        if user.name not in free or is_reduction(block_of(s, user)):
-            return result
-        found = _joined(s, result, user, axes)
-        if found is None:
-            return result
-        result, axes = user, found
-
-
-def _joined(s: Schedule, result: BlockRef, user: BlockRef, axes: Axes) -> Axes | None:
-    """Compute a result where it is used; the axes of what the user stores. None if that is not
-    legal."""
-    made = block_of(s, result).body
-    assert isinstance(made, Store)
-    found: list[Axes] = []
-
-    def join() -> None:
-        groups = groups_of_user(s, user, made.buffer, axes)
-        s.compute_inline(result)
-        found.append(fuse_user(s, user, groups) if groups else axes)
-
-    return found[0] if attempt(s, join) else None
 
 
 # --- Loops -----------------------------------------------------------------------------------
@@ -334,18 +299,14 @@ def _pack(s: Schedule, operand: Operand, place: LoopRef | None, lanes: int) -> L
 
 
 def _parallel(
-    s: Schedule,
-    nest: Nest,
-    packing: tuple[LoopRef, LoopRef],
-    places: tuple[LoopRef | None, LoopRef | None],
-    batched: bool,
+    s: Schedule, nest: Nest, packing: list[tuple[LoopRef, LoopRef | None]], batched: bool
 ) -> None:
-    """Run panels, or strips, on threads, and the packing of what they share."""
+    """Run panels, or strips, on threads, and the packing of what they share: the outer loops of the
+    blocks that pack, each with where it stands."""
     if nest.batch is not None and batched:
         s.parallel(nest.batch)
         return
-    outer = nest.panel or nest.strip or nest.column
-    s.parallel(outer)
-    for loop, place in zip(packing, places, strict=True):
-        if place is None or (place is nest.batch) or (place is nest.strip and nest.panel):
+    s.parallel(nest.panel or nest.strip or nest.column)
+    for loop, place in packing:
+        if place is None or place is nest.batch or (place is nest.strip and nest.panel):
             s.parallel(loop)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 
+from tensorsmith.errors import TensorsmithError
 from tensorsmith.ir import (
     Block,
     Const,
@@ -30,7 +31,7 @@ from tensorsmith.schedule.defaults.analysis import (
     points,
     work,
 )
-from tensorsmith.schedule.defaults.attempt import attempt
+from tensorsmith.schedule.defaults.attempt import Fallback, attempt
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.schedule.tree import blocks_in, find_block, find_loop
@@ -47,16 +48,23 @@ COLUMN_VECTORS = 16
 lines of memory in every row."""
 
 
-def schedule_rows(s: Schedule, target: Target, done: set[str]) -> None:
-    """Schedule every nest of the program that holds no block of `done`."""
+def schedule_rows(s: Schedule, target: Target, done: set[str], fallbacks: list[Fallback]) -> None:
+    """Schedule every nest of the program that holds no block of `done`.
+
+    fallbacks: takes notes of what could not be vectors, or not run on threads.
+    """
     _inline(s, done)
     _gather(s, done)
     for block in _blocks(s):
         if block.name not in done:
-            _vectorise(s, s.get_block(block.name), target)
+            error = _vectorise(s, s.get_block(block.name), target)
+            if error is not None:
+                fallbacks.append(Fallback("vectors", block.name, error))
     for nest in _nests(s):
         if done.isdisjoint(b.name for b in blocks_in(nest)):
-            _parallelise(s, nest, target)
+            error = _parallelise(s, nest, target)
+            if error is not None:
+                fallbacks.append(Fallback("threads", blocks_in(nest)[0].name, error))
 
 
 def _blocks(s: Schedule) -> list[Block]:
@@ -120,34 +128,33 @@ def _row_loop(block: Block, shared: list[LoopRef], depth_of_users: int) -> LoopR
     return shared[depth - 1]
 
 
-def _parallelise(s: Schedule, nest: For, target: Target) -> None:
-    """Run the outer loop on threads if there is work for them."""
+def _parallelise(s: Schedule, nest: For, target: Target) -> TensorsmithError | None:
+    """Run the outer loop on threads if there is work for them; why not, if that is not legal."""
     total = sum(points(b) * work(b) for b in blocks_in(nest))
     if target.cores == 1 or total < PARALLEL_WORK:
-        return
-    attempt(s, lambda: s.parallel(s.get_loops(s.get_block(blocks_in(nest)[0].name))[0]))
+        return None
+    return attempt(s, lambda: s.parallel(s.get_loops(s.get_block(blocks_in(nest)[0].name))[0]))
 
 
-def _vectorise(s: Schedule, ref: BlockRef, target: Target) -> None:
-    """Make the fastest axis of a block vectors."""
+def _vectorise(s: Schedule, ref: BlockRef, target: Target) -> TensorsmithError | None:
+    """Make the fastest axis of a block vectors; why not, if that is not legal."""
     block = find_block(s.program, ref.name).node
     assert isinstance(block, Block)
     axis = fastest_axis(block)
-    if axis is None:
-        return
-    loop = _loop_of(s, ref, axis)
+    loop = None if axis is None else _loop_of(s, ref, axis)
     if loop is None:
-        return
+        return None
     node = find_loop(s.program, loop.var).node
     assert isinstance(node, For)
     if node.kind is not LoopKind.SERIAL or len(blocks_in(node.body)) != 1:
-        return
+        return None
     kind = next(it.kind for it in block.iters if it.var is axis)
     lanes = target.lanes(_element_bytes(block))
     if kind is IterKind.SPATIAL:
-        attempt(s, lambda: _vectorise_spatial(s, ref, loop, node, lanes))
-    elif kind is IterKind.REDUCE:
-        attempt(s, lambda: _vectorise_reduction(s, ref, loop, node, lanes))
+        return attempt(s, lambda: _vectorise_spatial(s, ref, loop, node, lanes))
+    if kind is IterKind.REDUCE:
+        return attempt(s, lambda: _vectorise_reduction(s, ref, loop, node, lanes))
+    return None
 
 
 def _element_bytes(block: Block) -> int:

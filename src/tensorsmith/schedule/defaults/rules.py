@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 
 from tensorsmith.ir import TensorProgram
-from tensorsmith.schedule.defaults.attempt import attempt
-from tensorsmith.schedule.defaults.contraction import schedule_contraction
+from tensorsmith.schedule.defaults.attempt import Fallback, attempt
+from tensorsmith.schedule.defaults.canonical import block_of
+from tensorsmith.schedule.defaults.contraction import product, schedule_contraction
 from tensorsmith.schedule.defaults.rows import schedule_rows
 from tensorsmith.schedule.moves import parts_of
 from tensorsmith.schedule.schedule import Schedule
@@ -31,20 +32,34 @@ def default(program: TensorProgram, target: Target | str = "host") -> TensorProg
     return default_schedule(program, target).program
 
 
-def default_schedule(program: TensorProgram, target: Target | str = "host") -> Schedule:
-    """The schedule that `default` applies; its trace says what was decided."""
+def default_schedule(
+    program: TensorProgram,
+    target: Target | str = "host",
+    *,
+    fallbacks: list[Fallback] | None = None,
+) -> Schedule:
+    """The schedule that `default` applies; its trace says what was decided.
+
+    fallbacks: takes a note of each block that the rule of its kind could not be applied to. Such a
+    block has a plainer schedule, and is slower than it might be.
+    """
     if isinstance(target, str):
         target = Target.named(target)
     s = Schedule(program)
+    notes: list[Fallback] = [] if fallbacks is None else fallbacks
     rest = [b.name for b in blocks_in(s.program.body)]
     for name in list(rest):
-        if name in rest:
-            known = {b.name for b in blocks_in(s.program.body)}
-            step = functools.partial(_contraction, s, name, target, tuple(rest))
-            if attempt(s, step):
-                rest = _untouched(s, rest, known, name)
+        if name not in rest or product(block_of(s, s.get_block(name))) is None:
+            continue
+        known = {b.name for b in blocks_in(s.program.body)}
+        step = functools.partial(_contraction, s, name, target, tuple(rest))
+        error = attempt(s, step)
+        if error is None:
+            rest = _untouched(s, rest, known, name)
+        else:
+            notes.append(Fallback("product", name, error))
     done = {b.name for b in blocks_in(s.program.body)}.difference(rest)
-    schedule_rows(s, target, done)
+    schedule_rows(s, target, done, notes)
     return s
 
 

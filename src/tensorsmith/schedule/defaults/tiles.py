@@ -12,8 +12,9 @@ from tensorsmith.target import Target
 
 SYMBOLIC = 256
 """What an extent that is not known is taken to be."""
-MOST_DEPTH = 4096
-"""Steps of `k` that one pass over a tile of the result takes at most."""
+FEW_USES_OF_A, FEW_USES_OF_B = 32, 16
+"""How often a part of an operand may be used without packing: reading its rows one element at a
+time costs little, reading short pieces of many rows may miss the cache of page addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,16 @@ class Tiles:
 
     rows, columns: of the tile of the result in registers. panel: tiles of rows whose part of A is
     packed at a time, to stay in the second-level cache; 0 for all. strip: tiles of columns whose
-    part of B is packed at a time, to stay in the cache behind; 0 for all.
+    part of B is packed at a time, to stay in the cache behind; 0 for all. pack_a, pack_b: whether
+    operands are packed at all.
     """
 
     rows: int
     columns: int
     panel: int
     strip: int
+    pack_a: bool = True
+    pack_b: bool = True
 
 
 def choose_tiles(sizes: Sizes, target: Target, batch: int = 1) -> Tiles:
@@ -55,19 +59,22 @@ def choose_tiles(sizes: Sizes, target: Target, batch: int = 1) -> Tiles:
     depth = sizes.k or SYMBOLIC
     row_bytes, column_bytes = rows * depth * sizes.bytes, columns * depth * sizes.bytes
     chunks = 2 * target.cores if target.cores > 1 and batch < 2 * target.cores else 1
+    panel = max(1, target.caches.l2 // 2 // row_bytes)
     if sizes.m is None:
         strip = max(1, target.caches.l2 // 2 // column_bytes)
         return Tiles(rows, columns, 1, _part(sizes.n, columns, strip, 1))
-    tall = -(-sizes.m // rows) >= chunks
-    panel = max(1, target.caches.l2 // 2 // row_bytes)
-    strip = max(1, target.caches.l3 // 4 // target.cores // column_bytes)
     if sizes.n is None:
-        return Tiles(rows, columns, _part(sizes.m, rows, panel, 1), 1)
+        return Tiles(rows, columns, _part(sizes.m, rows, panel, chunks), 0)
+    tall = -(-sizes.m // rows) >= chunks
+    strip = max(1, target.caches.l3 // 4 // target.cores // column_bytes)
     return Tiles(
         rows,
         columns,
         _part(sizes.m, rows, panel, chunks if tall else 1),
         _part(sizes.n, columns, strip, 1 if tall else chunks),
+        pack_a=-(-sizes.n // columns) > FEW_USES_OF_A,
+        pack_b=-(-sizes.m // rows) > FEW_USES_OF_B
+        or sizes.n * depth * sizes.bytes > min(target.caches.l3 // 4, 8 * target.caches.l2),
     )
 
 
@@ -97,9 +104,9 @@ def _rows(m: int | None, vectors: int, target: Target) -> int:
 
 def _part(extent: int | None, size: int, most: int, least_parts: int) -> int:
     """Tiles of `size` that are taken at a time, of at most `most` and in no fewer parts than
-    `least_parts`, so that the parts are even; 0 for all."""
+    `least_parts`, so that the parts are even; 0 for all, as for an extent that is not known."""
     if extent is None:
-        return most
+        return 0
     tiles = max(1, -(-extent // size))
     parts = min(tiles, max(-(-tiles // most), least_parts))
     if parts == 1:

@@ -1,0 +1,63 @@
+"""What is done with a result, element by element, done where the result is made."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+
+from tensorsmith.ir import Store
+from tensorsmith.schedule.defaults.analysis import is_reduction
+from tensorsmith.schedule.defaults.attempt import attempt
+from tensorsmith.schedule.defaults.canonical import Axes, block_of, fuse_user, groups_of_user
+from tensorsmith.schedule.refs import BlockRef
+from tensorsmith.schedule.schedule import Schedule
+
+
+def with_users(s: Schedule, result: BlockRef, axes: Axes, free: Collection[str]) -> BlockRef:
+    """The last of the blocks that do something with each element of what a block makes, one after
+    the other; those before it become part of it.
+
+    axes: see `Product`. free: the blocks that may take part.
+    """
+    while True:
+        block = block_of(s, result)
+        assert isinstance(block.body, Store)
+        users = s.get_consumers(result)
+        if block.body.buffer in s.program.buffers or len(users) != 1:
+            return result
+        (user,) = users
+        if user.name not in free or is_reduction(block_of(s, user)):
+            return result
+        found = _joined(s, result, user, axes)
+        if found is None:
+            return result
+        result, axes = user, found
+
+
+def _joined(s: Schedule, result: BlockRef, user: BlockRef, axes: Axes) -> Axes | None:
+    """Compute a result where it is used; the axes of what the user stores. None if that is not
+    legal."""
+    made = block_of(s, result).body
+    assert isinstance(made, Store)
+    found: list[Axes] = []
+
+    def join() -> None:
+        groups = groups_of_user(s, user, made.buffer, axes)
+        s.compute_inline(result)
+        found.append(fuse_user(s, user, groups) if groups else axes)
+
+    return None if attempt(s, join) else found[0]
+
+
+def with_producers(s: Schedule, user: BlockRef, free: Collection[str]) -> None:
+    """Have a block compute what it alone reads, where that is one value an element."""
+    for producer in s.get_producers(user):
+        with_producer(s, producer, free)
+
+
+def with_producer(s: Schedule, producer: BlockRef, free: Collection[str]) -> None:
+    """Compute what a block makes where it is used, if that is one value an element and one block
+    uses it."""
+    alone = producer.name in free and len(s.get_consumers(producer)) == 1
+    if alone and not is_reduction(block_of(s, producer)):
+        attempt(s, functools.partial(s.compute_inline, producer))

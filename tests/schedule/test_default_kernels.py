@@ -1,0 +1,58 @@
+"""Default schedules of random kernels: right, legal, and never an error."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from schedule.graph_kernels import kernels
+from tensorsmith.codegen import build
+from tensorsmith.evaluate import interpret
+from tensorsmith.schedule import default
+from tensorsmith.target import Target
+from tensorsmith.verify import verify
+
+TARGETS = ("host", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64")
+
+
+def check(data: st.DataObject, *, native: bool) -> None:
+    """The scheduled program gives the same results; they are whole numbers, so exactly."""
+    program, args, results = data.draw(kernels())
+    target = Target.named("host" if native else data.draw(st.sampled_from(TARGETS)))
+    target = dataclasses.replace(target, cores=data.draw(st.sampled_from((1, 2))))
+    scheduled = default(program, target)
+    verify(scheduled)
+    expected = [np.copy(a) for a in args]
+    interpret(program, *expected)
+    if native:
+        build(scheduled, target, threads=2, cache=False)(*args)
+    else:
+        interpret(scheduled, *args)
+    for a, b in zip(expected[-results:], args[-results:], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=SLOW)
+@given(st.data())
+def test_random_kernels_keep_their_results(data: st.DataObject) -> None:
+    check(data, native=False)
+
+
+@settings(deadline=None, max_examples=15, suppress_health_check=SLOW)
+@given(st.data())
+def test_random_kernels_run(data: st.DataObject) -> None:
+    check(data, native=True)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=3000, suppress_health_check=SLOW)
+@given(st.data())
+def test_many_random_kernels_keep_their_results(data: st.DataObject) -> None:
+    check(data, native=data.draw(st.booleans()))
