@@ -10,6 +10,7 @@ from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError
 from tensorsmith.ir import Const, Expr, ExprLike, Min, Or, Select, Var, as_expr, const
 from tensorsmith.ir.expr import equal
+from tensorsmith.ops.indexing import zero
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.requirements import require
 from tensorsmith.te import Tensor
@@ -85,6 +86,8 @@ def _is_one_where(extent: Expr, other: Expr, facts: Analyzer) -> bool:
     if isinstance(other, Min):
         able = [e for e in (other.a, other.b) if facts.prove(equal(e, 1)) is not False]
         return all(_is_one_where(extent, e, facts) for e in able)
+    if facts.prove(equal(other, 1)) is False:
+        return True
     with facts.scope():
         facts.assume(equal(other, 1))
         return facts.prove(equal(extent, 1)) is True
@@ -117,9 +120,23 @@ def _position(extent: Expr, whole: Expr, i: Expr) -> Expr:
         return i
     if _is_one_where(whole, extent, facts):
         return i
-    if facts.prove(extent >= 1) is True:
-        return Min(i, facts.simplify(extent - 1))  # in bounds whatever else is known
-    return Select(equal(extent, 1), const(0), i)
+    return Min(i, facts.simplify(extent - 1))  # in bounds whatever else is known, unless that is -1
+
+
+def broadcast_element(x: Tensor, to: Shape, indices: Sequence[Expr]) -> Expr:
+    """The element of `x` that stands at `indices` of the shape it broadcasts to.
+
+    An extent that may be 0 need not be 1 for there to be nothing at all; so the element is read
+    only where there is one.
+    """
+    at = broadcast_index(x.shape, to, indices)
+    lead = len(to) - x.rank
+    facts = Analyzer()
+    value = x[at]
+    for extent, place, i in zip(x.shape, at, indices[lead:], strict=True):
+        if isinstance(place, Min) and place is not i and facts.prove(extent >= 1) is not True:
+            value = Select(extent >= 1, value, zero(x.dtype))
+    return value
 
 
 def elementwise(name: str, function: Callable[..., ExprLike], *operands: Tensor) -> Tensor:
@@ -127,7 +144,7 @@ def elementwise(name: str, function: Callable[..., ExprLike], *operands: Tensor)
     shape = broadcast_shapes(*(o.shape for o in operands))
 
     def element(*i: Expr) -> ExprLike:
-        return function(*(o[broadcast_index(o.shape, shape, i)] for o in operands))
+        return function(*(broadcast_element(o, shape, i) for o in operands))
 
     return te.compute(shape, element, name)
 
@@ -135,7 +152,7 @@ def elementwise(name: str, function: Callable[..., ExprLike], *operands: Tensor)
 def expand(x: Tensor, *, shape: tuple[ExprLike, ...]) -> Tensor:
     """`x` repeated to the shape that its own and `shape` broadcast to."""
     whole = broadcast_shapes(x.shape, tuple(as_expr(e) for e in shape))
-    return te.compute(whole, lambda *i: x[broadcast_index(x.shape, whole, i)], "expand")
+    return te.compute(whole, lambda *i: broadcast_element(x, whole, i), "expand")
 
 
 OPERATORS: Final[tuple[Operator, ...]] = operators(expand)
