@@ -9,8 +9,13 @@ import typer
 
 import tensorsmith
 from tensorsmith.cli import cache
+from tensorsmith.cli.bench import bench
+from tensorsmith.cli.compile import compile_model
 from tensorsmith.cli.display import notes
 from tensorsmith.cli.doctor import doctor
+from tensorsmith.cli.inspect import inspect
+from tensorsmith.cli.profile import profile
+from tensorsmith.cli.run import run
 from tensorsmith.errors import TensorsmithError
 
 app = typer.Typer(
@@ -20,6 +25,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("compile")(compile_model)
+app.command()(run)
+app.command()(bench)
+app.command()(profile)
+app.command()(inspect)
 app.command()(doctor)
 app.add_typer(cache.app, name="cache")
 
