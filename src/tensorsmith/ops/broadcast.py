@@ -31,8 +31,10 @@ def broadcast_shapes(*shapes: Shape) -> tuple[Expr, ...]:
     for shape in shapes:
         for extent, common in zip(reversed(shape), reversed(whole), strict=False):
             if extent is not common and not _is_one(extent):
+                same = equal(extent, common)
+                together = _are_one_together(extent, common, facts)
                 require(
-                    Or(equal(extent, 1), equal(extent, common)),
+                    same if together else Or(equal(extent, 1), same),
                     f"the shapes {' and '.join(map(_text, shapes))} do not broadcast",
                 )
     return whole
@@ -99,6 +101,19 @@ def _is_one(extent: Expr) -> bool:
 
 def _text(shape: Shape) -> str:
     return f"({', '.join(map(repr, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def check_broadcasts(operand: Tensor, to: Tensor, what: str) -> None:
+    """Have `operand` broadcast to the shape of `to` as it is.
+
+    Raises ShapeError, with `what` as the message, if it cannot.
+    """
+    given = f"{operand!r} and {to!r}"
+    if operand.rank > to.rank:
+        raise ShapeError(what, given=given)
+    for extent, whole in zip(reversed(operand.shape), reversed(to.shape), strict=False):
+        if extent is not whole and not _is_one(extent):
+            require(Or(equal(extent, 1), equal(extent, whole)), what, given=given)
 
 
 def broadcast_index(shape: Shape, to: Shape, indices: Sequence[Expr]) -> tuple[Expr, ...]:
