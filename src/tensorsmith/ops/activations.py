@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from tensorsmith.errors import ShapeError
+from tensorsmith import te
 from tensorsmith.ir import INTRINSICS, Expr, Kind, Lt, Max, Min, Select, as_expr
 from tensorsmith.ir.dtype import float64
 from tensorsmith.ir.expr import select
-from tensorsmith.ops.broadcast import broadcast_shapes, elementwise
+from tensorsmith.ops.broadcast import broadcast_element, check_broadcasts, elementwise
 from tensorsmith.ops.operands import converted, one_dtype, widened
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.te import Tensor
@@ -60,19 +60,15 @@ def leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor:
 def prelu(x: Tensor, slope: Tensor) -> Tensor:
     """`x`, times `slope` below 0. Raises ShapeError if `slope` does not broadcast to `x`."""
     type_ = one_dtype("prelu", Kind.BITS | Kind.FLOAT, x, slope)
-    whole = broadcast_shapes(x.shape, slope.shape)
-    if slope.rank > x.rank or any(a is not b for a, b in zip(whole, x.shape, strict=True)):
-        raise ShapeError(
-            "the slope of prelu does not broadcast to the shape of the data",
-            given=f"{x!r} and {slope!r}",
-        )
+    message = "the slope of prelu does not broadcast to the shape of the data"
+    check_broadcasts(slope, x, message)
 
-    def element(v: Expr, s: Expr) -> Expr:
-        value, factor = widened(v), widened(s)
+    def element(*i: Expr) -> Expr:
+        value, factor = widened(x[i]), widened(broadcast_element(slope, x.shape, i))
         is_negative = Lt(value, as_expr(0, value.dtype))
         return converted(Select(is_negative, value * factor, value), type_)
 
-    return elementwise("prelu", element, x, slope)
+    return te.compute(x.shape, element, "prelu")
 
 
 def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:

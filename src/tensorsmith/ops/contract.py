@@ -15,7 +15,7 @@ from tensorsmith.errors import ShapeError
 from tensorsmith.ir import Cast, Const, DType, Expr, Kind, Mul, as_expr
 from tensorsmith.ir.dtype import float64, int32
 from tensorsmith.ir.expr import equal
-from tensorsmith.ops.broadcast import broadcast_index, broadcast_shapes
+from tensorsmith.ops.broadcast import broadcast_element, broadcast_shapes, check_broadcasts
 from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.requirements import require
@@ -35,7 +35,7 @@ class Term:
         """The element where the labels have these positions; an extent of 1 is repeated."""
         whole = [extents[label] for label in self.labels]
         places = [positions[label] for label in self.labels]
-        return self.tensor[broadcast_index(self.tensor.shape, whole, places)]
+        return broadcast_element(self.tensor, whole, places)
 
 
 def label_extents(name: str, terms: Sequence[Term]) -> dict[str, Expr]:
@@ -154,12 +154,7 @@ def gemm(
     product = contracted("gemm", terms, "mn", label_extents("gemm", terms))
     bias = c if beta != 0 else None
     if bias is not None:
-        whole = broadcast_shapes(product.shape, bias.shape)
-        if bias.rank > 2 or any(x is not y for x, y in zip(whole, product.shape, strict=True)):
-            raise ShapeError(
-                "the addend of gemm does not broadcast to the product",
-                given=f"{c!r} and a product {product!r}",
-            )
+        check_broadcasts(bias, product, "the addend of gemm does not broadcast to the product")
     if alpha == 1 and bias is None:
         return rounded(product, type_, "gemm_rounded")
     is_scaled = alpha != 1 or (bias is not None and beta != 1)
@@ -168,7 +163,7 @@ def gemm(
     def element(*i: Expr) -> Expr:
         value = _scaled(converted(product[i], inner), alpha)
         if bias is not None:
-            addend = bias[broadcast_index(bias.shape, product.shape, i)]
+            addend = broadcast_element(bias, product.shape, i)
             value = value + _scaled(converted(addend, inner), beta)
         return converted(value, type_)
 

@@ -8,9 +8,11 @@ from tensorsmith import te
 from tensorsmith.errors import ShapeError
 from tensorsmith.ir import Cast, Eq, Expr, Kind, Max, Min, Neg, Select, as_expr, const
 from tensorsmith.ir.dtype import index
+from tensorsmith.ir.expr import equal
 from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.reduce import number_of, reduced
+from tensorsmith.ops.requirements import require
 from tensorsmith.ops.softmax import converted_to, log_probabilities
 from tensorsmith.te import Tensor
 
@@ -21,12 +23,19 @@ def _check(name: str, x: Tensor, target: Tensor, weight: Tensor | None, reductio
     one_dtype(name, Kind.FLOAT, *((x,) if weight is None else (x, weight)))
     one_dtype(name, Kind.INT | Kind.UINT, target)
     check_rank(name, x, 2)
+    message = f"the operands of {name} do not fit"
+    given = ", ".join(repr(t) for t in (x, target, weight) if t is not None)
     if target.rank != x.rank - 1 or (weight is not None and weight.rank != 1):
         raise ShapeError(
-            f"the operands of {name} do not fit",
-            given=", ".join(repr(t) for t in (x, target, weight) if t is not None),
+            message,
+            given=given,
             because="there is a class number for each place but the classes (axis 1)",
         )
+    pairs = list(zip(target.shape, (x.shape[0], *x.shape[2:]), strict=True))
+    if weight is not None:
+        pairs.append((weight.shape[0], x.shape[1]))
+    for extent, wanted in pairs:
+        require(equal(extent, wanted), message, given=given)
     if reduction not in REDUCTIONS:
         raise ShapeError(f"there is no reduction {reduction!r}", try_=f"one of {REDUCTIONS}")
 

@@ -10,9 +10,10 @@ from typing import Final
 
 from tensorsmith import te
 from tensorsmith.errors import ShapeError
-from tensorsmith.ir import INTRINSICS, Const, DType, Eq, Expr, Kind, Select, as_expr, const
+from tensorsmith.ir import INTRINSICS, Const, DType, Eq, Expr, Kind, Or, Select, as_expr, const
 from tensorsmith.ir.dtype import float32
-from tensorsmith.ops.broadcast import broadcast_index, broadcast_shapes
+from tensorsmith.ir.expr import equal
+from tensorsmith.ops.broadcast import broadcast_element, check_broadcasts
 from tensorsmith.ops.operands import (
     as_axes,
     as_axis,
@@ -24,6 +25,7 @@ from tensorsmith.ops.operands import (
 )
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.reduce import number_of, reduced
+from tensorsmith.ops.requirements import require
 from tensorsmith.te import Tensor
 
 _sqrt: Final = INTRINSICS["sqrt"]
@@ -69,20 +71,15 @@ def _inverse_deviation(variance: Tensor, epsilon: float) -> Tensor:
 
 
 def _fitting(name: str, x: Tensor, **factors: Tensor | None) -> None:
-    """Raise ShapeError unless each factor broadcasts to the shape of `x`."""
+    """Have each factor broadcast to the shape of `x`. Raises ShapeError if it cannot."""
     for what, factor in factors.items():
-        if factor is None:
-            continue
-        whole = broadcast_shapes(x.shape, factor.shape)
-        if factor.rank > x.rank or any(a is not b for a, b in zip(whole, x.shape, strict=True)):
-            raise ShapeError(
-                f"the {what} of {name} does not broadcast to the shape of the data",
-                given=f"{x!r} and {factor!r}",
-            )
+        if factor is not None:
+            message = f"the {what} of {name} does not broadcast to the shape of the data"
+            check_broadcasts(factor, x, message)
 
 
 def _factor(factor: Tensor, x: Tensor, i: Index, type_: DType) -> Expr:
-    return converted(factor[broadcast_index(factor.shape, x.shape, i)], type_)
+    return converted(broadcast_element(factor, x.shape, i), type_)
 
 
 def layer_norm(
@@ -162,9 +159,13 @@ def group_norm(
     check_rank("group_norm", x, 2)
     for p in (scale, bias):
         check_rank("group_norm", p, 1, 1)
+        least = Or(equal(p.shape[0], x.shape[1]), equal(p.shape[0], groups))
+        require(least, "group_norm takes one number a channel, or one a group", given=repr(p))
     channels = x.shape[1]
-    if groups < 1 or (isinstance(channels, Const) and int(channels.value) % groups):
-        raise ShapeError(f"{channels!r} channels do not divide into {groups} groups", given=repr(x))
+    divides = f"{channels!r} channels do not divide into {groups} groups"
+    if groups < 1:
+        raise ShapeError(divides, given=repr(x))
+    require(equal(channels % groups, 0), divides, given=repr(x))
     size = channels // groups
     if isinstance(channels, Const):
         size = const(int(channels.value) // groups)
@@ -222,18 +223,13 @@ def instance_norm(x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e
 
 
 def _per_channel(name: str, x: Tensor, *parameters: Tensor) -> None:
-    """Raise ShapeError unless each parameter has one element a channel of `x`."""
+    """Have each parameter hold one element a channel of `x`. Raises ShapeError if it cannot."""
     channels = x.shape[1] if x.rank > 1 else const(1)
     for p in parameters:
-        fits = p.rank == 1 and (
-            p.shape[0] is channels
-            or not (isinstance(channels, Const) and isinstance(p.shape[0], Const))
-        )
-        if not fits:
-            raise ShapeError(
-                f"{name} takes one number a channel, of which there are {channels!r}",
-                given=f"{x!r} and {p!r}",
-            )
+        message = f"{name} takes one number a channel, of which there are {channels!r}"
+        if p.rank != 1:
+            raise ShapeError(message, given=f"{x!r} and {p!r}")
+        require(equal(p.shape[0], channels), message, given=f"{x!r} and {p!r}")
 
 
 def _channel(x: Tensor, parameter: Tensor, i: Index) -> Expr:
@@ -267,10 +263,14 @@ def batch_norm(
         one_dtype("batch_norm", Kind.FLOAT, p)
     if all(p.rank == 1 for p in parameters):
         _per_channel("batch_norm", x, *parameters)
-    elif any(p.rank != x.rank - 1 for p in parameters):
-        raise ShapeError(
-            "the operands of batch_norm do not fit", given=", ".join(map(repr, (x, *parameters)))
-        )
+    else:
+        message = "the operands of batch_norm do not fit"
+        given = ", ".join(map(repr, (x, *parameters)))
+        for p in parameters:
+            if p.rank != x.rank - 1:
+                raise ShapeError(message, given=given)
+            for extent, wanted in zip(p.shape, x.shape[1:], strict=True):
+                require(equal(extent, wanted), message, given=given)
     inner = computed_in(x.dtype)
     wide = te.compute(variance.shape, lambda *i: converted(variance[i], inner), "variance")
     return _normalised(x, scale, bias, mean, _inverse_deviation(wide, epsilon))
