@@ -29,12 +29,14 @@ from tensorsmith.ops import (
     recurrent,
     reduce,
     resize,
+    sampling,
     scatter,
     select,
     shapes,
     slicing,
     softmax,
     sort,
+    suppression,
     unique,
 )
 from tensorsmith.ops.builder import GraphBuilder
@@ -66,12 +68,14 @@ OPERATORS: Final[Mapping[str, Operator]] = table(
     recurrent.OPERATORS,
     reduce.OPERATORS,
     resize.OPERATORS,
+    sampling.OPERATORS,
     scatter.OPERATORS,
     select.OPERATORS,
     shapes.OPERATORS,
     slicing.OPERATORS,
     softmax.OPERATORS,
     sort.OPERATORS,
+    suppression.OPERATORS,
     unique.OPERATORS,
 )
 """Every operator, by name."""

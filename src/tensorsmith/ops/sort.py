@@ -89,7 +89,7 @@ def _rows(x: Tensor, axis: int) -> tuple[Tensor, tuple[int, ...]]:
     return reshape(moved, shape=(product(moved.shape[:-1]), moved.shape[-1])), order
 
 
-def _order(x: Tensor, axis: int, *, descending: bool) -> Tensor:
+def order_of(x: Tensor, axis: int, *, descending: bool) -> Tensor:
     """The positions along `axis` in order, for each row of the matrix of `_rows`: int64."""
     rows, _ = _rows(x, axis)
     before = precedes(x.dtype, descending=descending)
@@ -104,7 +104,7 @@ def _order(x: Tensor, axis: int, *, descending: bool) -> Tensor:
 
 def _first(x: Tensor, axis: int, count: Expr, *, descending: bool) -> tuple[Tensor, Tensor]:
     """The first `count` elements along `axis` in order, and their positions."""
-    order = _order(x, axis, descending=descending)
+    order = order_of(x, axis, descending=descending)
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
     lead = [d for d in range(x.rank) if d != axis]
 
