@@ -15,6 +15,9 @@ from tensorsmith.frontend.onnx import (
     creation,
     elementwise,
     losses,
+    microsoft,
+    microsoft_attention,
+    microsoft_quantize,
     ml,
     movement,
     normalize,
@@ -56,6 +59,7 @@ CONVERTERS: Final[Table] = table(
     ("", creation.CONVERTERS),
     ("", elementwise.CONVERTERS),
     ("", losses.CONVERTERS),
+    ("", microsoft.IN_DEFAULT_DOMAIN),
     ("", movement.CONVERTERS),
     ("", normalize.CONVERTERS),
     ("", quantize.CONVERTERS),
@@ -70,5 +74,8 @@ CONVERTERS: Final[Table] = table(
     ("", windows.CONVERTERS),
     ("ai.onnx.ml", ml.CONVERTERS),
     ("ai.onnx.preview.training", training.CONVERTERS),
+    ("com.microsoft", microsoft.CONVERTERS),
+    ("com.microsoft", microsoft_attention.CONVERTERS),
+    ("com.microsoft", microsoft_quantize.CONVERTERS),
 )
 """What `from_onnx` knows."""

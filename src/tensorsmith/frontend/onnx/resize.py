@@ -52,6 +52,8 @@ def resize(node: Node) -> Buffer:
         return node("resize", x, None, roi, shape=sizes, axes=along, **attrs)
     if scales is None:
         node.wrong("neither scales nor sizes are given")
+    if attrs["antialias"] and mode != "nearest":
+        node.known(2)
     return _scaled(node, x, scales, roi, along, attrs)
 
 
