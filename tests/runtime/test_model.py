@@ -13,6 +13,7 @@ import pytest
 
 from runtime.models import AFFINE, HEADER, affine, compress, expected, model_of
 from tensorsmith.errors import EvaluationError
+from tensorsmith.runtime.model import Model
 from tensorsmith.script import parse_module
 
 torch = pytest.importorskip("torch")
@@ -190,3 +191,37 @@ def test_a_result_that_cannot_be_taken_is_an_error() -> None:
     assert function(token, 7, 0, 1, ctypes.addressof(ctypes.c_int64(3))) == -1
     with pytest.raises(EvaluationError, match=r"handed over a result 7 of shape \(3,\)"):
         model._returns.close(token)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
+def test_models_that_end_leave_nothing(tmp_path: Path) -> None:
+    affine(threads=2).save(tmp_path / "model.tsm")
+    ids, mask = inputs(300, 300)
+    wanted = affine(threads=2)(ids, mask)
+
+    def live() -> None:
+        model = Model.load(tmp_path / "model.tsm", threads=2)
+        model.profile(ids, mask, repeats=1)
+        function = model.programs["main"].positional
+        np.testing.assert_array_equal(model(ids, mask)[0], wanted[0])
+        weights = model.weights
+        del model
+        gc.collect()
+        outputs = [np.empty_like(x) for x in wanted]
+        function(ids, mask, *outputs, weights)  # holds on to its code and memory
+        np.testing.assert_array_equal(outputs[1], wanted[1])
+
+    for _ in range(20):
+        live()
+    gc.collect()
+    before = resident_bytes(), mappings()
+    for _ in range(100):
+        live()
+    gc.collect()
+    assert resident_bytes() - before[0] < 8 << 20
+    assert mappings() - before[1] < 20
+
+
+def mappings() -> int:
+    """How many pieces of address space this process has."""
+    return len(Path("/proc/self/maps").read_text(encoding="ascii").splitlines())

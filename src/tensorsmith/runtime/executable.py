@@ -39,8 +39,14 @@ class CompiledProgram:
 
     __slots__ = ("_call", "_general")
 
-    def __init__(self, signature: Signature, address: int, context: Context) -> None:
-        self._general = GeneralCall(signature, address, context)
+    def __init__(
+        self,
+        signature: Signature,
+        address: int,
+        context: Context,
+        kept: tuple[object, ...] = (),
+    ) -> None:
+        self._general = GeneralCall(signature, address, context, kept)
         self._call = fast_call(self._general)
 
     @property
@@ -92,34 +98,43 @@ def address_of(function: object) -> int:
     return ctypes.cast(pointer, ctypes.c_void_p).value or 0
 
 
-def link_kernels(parts: Iterable[ObjectCode], imports: Mapping[str, int]) -> dict[str, int]:
-    """The addresses of all kernels, by symbol."""
+def link_kernels(parts: Iterable[ObjectCode], imports: Mapping[str, int]) -> Mapping[str, int]:
+    """The addresses of all kernels, by symbol. Their code is there as long as the mapping is."""
     kernels = {part.kernel.symbol: part.code for part in parts if part.kernel is not None}
     return link_objects(list(kernels.values()), list(kernels), imports) if kernels else {}
 
 
 def link_programs(
-    parts: Iterable[ObjectCode], imports: Mapping[str, int], kernels: Mapping[str, int]
-) -> dict[str, tuple[Signature, int]]:
-    """The programs that can be called, each with its address.
-
-    kernels: the addresses of what hosts call, by symbol.
-    """
-    found: dict[str, tuple[Signature, int]] = {}
+    parts: Iterable[ObjectCode],
+    imports: Mapping[str, int],
+    kernels: Mapping[str, int],
+    context: Context,
+) -> dict[str, CompiledProgram]:
+    """The programs that can be called. kernels: the addresses of what hosts call, by symbol."""
+    found: dict[str, CompiledProgram] = {}
     for part in parts:
         if part.kernel is None:
             called = {k.name: kernels[k.symbol] for s in part.signatures for k in s.kernels}
-            found.update(link_host(part, imports, called))
+            found.update(link_host(part, imports, called, context, (kernels,)))
     return found
 
 
 def link_host(
-    part: ObjectCode, imports: Mapping[str, int], called: Mapping[str, int]
-) -> dict[str, tuple[Signature, int]]:
-    """The programs of one object, linked to the addresses of what they call, by name."""
+    part: ObjectCode,
+    imports: Mapping[str, int],
+    called: Mapping[str, int],
+    context: Context,
+    kept: tuple[object, ...],
+) -> dict[str, CompiledProgram]:
+    """The programs of one object, linked to the addresses of what they call, by name.
+
+    kept: what must live as long as the programs do.
+    """
     known = {**imports, **{f"{name}.body": address for name, address in called.items()}}
-    addresses = link_object(part.code, [s.name for s in part.signatures], known)
-    return {s.name: (s, addresses[s.name]) for s in part.signatures}
+    code = link_object(part.code, [s.name for s in part.signatures], known)
+    return {
+        s.name: CompiledProgram(s, code[s.name], context, (code, *kept)) for s in part.signatures
+    }
 
 
 class Executable:
@@ -147,11 +162,7 @@ class Executable:
         imports.update(symbols())
         parts = list(objects)
         self.code_bytes = sum(len(part.code) for part in parts)
-        linked = link_programs(parts, imports, link_kernels(parts, imports))
-        self.programs = {
-            name: CompiledProgram(signature, address, context)
-            for name, (signature, address) in linked.items()
-        }
+        self.programs = link_programs(parts, imports, link_kernels(parts, imports), context)
 
     def __getitem__(self, name: str) -> CompiledProgram:
         """The program called `name`. Raises IRError, with the names there are."""

@@ -32,13 +32,20 @@ class Slots(NamedTuple):
 
 
 class GeneralCall:
-    """Calls of the program at `address`, with one argument a parameter.
+    """Calls of the program at `address`, with one argument a parameter. `kept` must live as long.
 
     Raises ShapeError or DTypeError for arguments that do not fit, EvaluationError for what goes
     wrong inside.
     """
 
-    def __init__(self, signature: Signature, address: int, context: Context) -> None:
+    def __init__(
+        self,
+        signature: Signature,
+        address: int,
+        context: Context,
+        kept: tuple[object, ...] = (),
+    ) -> None:
+        self._kept = kept
         self.signature = signature
         self.address = address
         self.context = context

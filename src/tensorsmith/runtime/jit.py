@@ -14,8 +14,8 @@ from tensorsmith.runtime.object_cache import key_of, object_cache
 
 _lock: Final = threading.RLock()
 _linkers: list[Any] = []
-_loaded: list[Any] = []
-"""What keeps linked code mapped."""
+_loaded: list[object] = []
+"""What keeps the runtime's own code mapped."""
 _counter: Final = iter(range(1, 1 << 62))
 
 
@@ -52,10 +52,19 @@ def _linker() -> Any:  # llvmlite has no types
     return _linkers[0]
 
 
+class Code(dict[str, int]):
+    """Addresses of linked code by symbol. The code is unmapped when this object ends, so whatever
+    calls it must hold on to it."""
+
+    def __init__(self, library: Any, names: Iterable[str]) -> None:
+        super().__init__({name: library[name] for name in names})
+        self._library = library
+
+
 def link_object(
     code: bytes, names: Iterable[str], imports: Mapping[str, int] | None = None
-) -> dict[str, int]:
-    """The addresses of the symbols `names` of an object file, linked into this process for good.
+) -> Code:
+    """The symbols `names` of an object file, linked into this process.
 
     imports: addresses of symbols that the code uses, besides those of the process itself.
     Raises OSError if a symbol is missing.
@@ -65,7 +74,7 @@ def link_object(
 
 def link_objects(
     codes: Iterable[bytes], names: Iterable[str], imports: Mapping[str, int] | None = None
-) -> dict[str, int]:
+) -> Code:
     """As `link_object`, for object files that are linked together."""
     wanted = list(names)
     with _lock:
@@ -82,27 +91,30 @@ def link_objects(
             library = builder.link(linker, f"tensorsmith.{next(_counter)}")
         except RuntimeError as error:
             raise OSError(f"compiled code does not link: {error}") from None
-        _loaded.append(library)
-        return {name: library[name] for name in wanted}
+        return Code(library, wanted)
 
 
-def link_ir(
-    ir: str, names: Iterable[str], imports: Mapping[str, int] | None = None
-) -> dict[str, int]:
-    """As `link_object`, for LLVM IR of the runtime's own, whose code is kept in the cache."""
+def link_ir(ir: str, names: Iterable[str], imports: Mapping[str, int] | None = None) -> Code:
+    """As `link_object`, for LLVM IR of the runtime's own: its object file is kept in the cache, and
+    its code is there for good."""
     cache = object_cache()
     key = key_of(["runtime", ir, *_host(), llvm_version()])
     entry = cache.get(key) if cache else None
     if entry:
-        return link_object(entry.code, names, imports)
+        return _for_good(link_object(entry.code, names, imports))
     code = _compiled(ir)
     if cache:
         cache.put(key, {"kind": "runtime", "compiler": llvm_version()}, code)
-    return link_object(code, names, imports)
+    return _for_good(link_object(code, names, imports))
 
 
-def link_ir_once(ir: str, names: Iterable[str]) -> dict[str, int]:
-    """As `link_ir`, for IR that holds addresses of this process: its code is not kept."""
+def _for_good(code: Code) -> Code:
+    _loaded.append(code)
+    return code
+
+
+def link_ir_once(ir: str, names: Iterable[str]) -> Code:
+    """As `link_object`, for LLVM IR that holds addresses of this process."""
     return link_object(_compiled(ir), names)
 
 

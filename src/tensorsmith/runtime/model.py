@@ -93,14 +93,10 @@ class Model:
         self._externs = {"ts_return": self._returns.function, **(options.get("externs") or {})}
         self.imports = {name: address_of(f) for name, f in self._externs.items()} | symbols()
         self.kernels = link_kernels(self.objects, self.imports)
-        programs = {
-            name: CompiledProgram(signature, address, self.context)
-            for name, (signature, address) in link_programs(
-                self.objects, self.imports, self.kernels
-            ).items()
-        }
-        self.programs: Mapping[str, CompiledProgram] = programs
-        self._run = self.caller({name: p.positional for name, p in programs.items()})
+        self.programs: Mapping[str, CompiledProgram] = link_programs(
+            self.objects, self.imports, self.kernels, self.context
+        )
+        self._run = self.caller({n: p.positional for n, p in self.programs.items()})
         self._profiler: Profiler | None = None
         self._lock = threading.Lock()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensorsmith.errors import EvaluationError
 from tensorsmith.runtime import inputs as checks
-from tensorsmith.runtime.executable import CompiledProgram, link_host
+from tensorsmith.runtime.executable import link_host
 from tensorsmith.runtime.extents import Extent, names_in, value_of
 from tensorsmith.runtime.manifest import KernelInfo
 from tensorsmith.runtime.signature import Kernel
@@ -124,9 +124,9 @@ class Profiler:
         self._timed = TimedKernels(self._kernels, model.kernels)
         calls = {}
         for part in hosts:
-            linked = link_host(part, model.imports, self._timed.addresses)
-            for name, (signature, address) in linked.items():
-                calls[name] = CompiledProgram(signature, address, model.context).positional
+            addresses, kept = self._timed.addresses, (self._timed, model.kernels)
+            linked = link_host(part, model.imports, addresses, model.context, kept)
+            calls.update({name: program.positional for name, program in linked.items()})
         self._call = model.caller(calls)
 
     def profile(

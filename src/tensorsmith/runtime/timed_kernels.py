@@ -78,8 +78,8 @@ class TimedKernels:
         self._log = (ctypes.c_int64 * (1 + 3 * MOST_EVENTS))()
         names = [f"timed{number}" for number in range(len(kernels))]
         ir = "".join(self._ir(kernels, addresses))
-        found = link_ir_once(ir, names) if kernels else {}
-        self.addresses = {k.name: found[n] for k, n in zip(kernels, names, strict=True)}
+        self._code = link_ir_once(ir, names) if kernels else {}
+        self.addresses = {k.name: self._code[n] for k, n in zip(kernels, names, strict=True)}
 
     def _ir(self, kernels: Sequence[Kernel], addresses: Mapping[str, int]) -> Iterator[str]:
         log = ctypes.addressof(self._log)
