@@ -10,7 +10,7 @@ from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError
 from tensorsmith.ir import Const, Expr, ExprLike, Min, Or, Select, Var, as_expr, const
 from tensorsmith.ir.expr import equal
-from tensorsmith.ops.indexing import zero
+from tensorsmith.ops.indexing import is_one, zero
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.requirements import require
 from tensorsmith.te import Tensor
@@ -30,7 +30,7 @@ def broadcast_shapes(*shapes: Shape) -> tuple[Expr, ...]:
         whole = _common(whole, tuple(shape), facts)
     for shape in shapes:
         for extent, common in zip(reversed(shape), reversed(whole), strict=False):
-            if extent is not common and not _is_one(extent):
+            if extent is not common and not is_one(extent):
                 same = equal(extent, common)
                 together = _are_one_together(extent, common, facts)
                 require(
@@ -54,16 +54,16 @@ def _common(a: tuple[Expr, ...], b: tuple[Expr, ...], facts: Analyzer) -> tuple[
 
 def _extent(m: Expr, n: Expr, facts: Analyzer) -> Expr | None:
     """The extent that `m` and `n` broadcast to; None if they cannot."""
-    if m is n or _is_one(n):
+    if m is n or is_one(n):
         return m
-    if _is_one(m):
+    if is_one(m):
         return n
     if isinstance(m, Const) and isinstance(n, Const):
         return None
     m, n = facts.simplify(m), facts.simplify(n)
-    if m is n or _is_one(n) or facts.prove(equal(m, n)) is True:
+    if m is n or is_one(n) or facts.prove(equal(m, n)) is True:
         return m
-    if _is_one(m):
+    if is_one(m):
         return n
     may_be = [facts.prove(c) is not False for c in (equal(m, 1), equal(n, 1), equal(m, n))]
     if not any(may_be):
@@ -95,10 +95,6 @@ def _is_one_where(extent: Expr, other: Expr, facts: Analyzer) -> bool:
         return facts.prove(equal(extent, 1)) is True
 
 
-def _is_one(extent: Expr) -> bool:
-    return isinstance(extent, Const) and extent.value == 1
-
-
 def _text(shape: Shape) -> str:
     return f"({', '.join(map(repr, shape))}{',' if len(shape) == 1 else ''})"
 
@@ -112,7 +108,7 @@ def check_broadcasts(operand: Tensor, to: Tensor, what: str) -> None:
     if operand.rank > to.rank:
         raise ShapeError(what, given=given)
     for extent, whole in zip(reversed(operand.shape), reversed(to.shape), strict=False):
-        if extent is not whole and not _is_one(extent):
+        if extent is not whole and not is_one(extent):
             require(Or(equal(extent, 1), equal(extent, whole)), what, given=given)
 
 

@@ -12,10 +12,11 @@ from typing import Final
 
 from tensorsmith import te
 from tensorsmith.errors import ShapeError
-from tensorsmith.ir import Cast, Const, DType, Expr, Kind, Mul, as_expr
+from tensorsmith.ir import Cast, DType, Expr, Kind, Mul, as_expr
 from tensorsmith.ir.dtype import float64, int32
 from tensorsmith.ir.expr import equal
 from tensorsmith.ops.broadcast import broadcast_element, broadcast_shapes, check_broadcasts
+from tensorsmith.ops.indexing import is_one
 from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.requirements import require
@@ -26,14 +27,18 @@ _NUMBER: Final = Kind.BITS | Kind.FLOAT
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A tensor with a label for each of its axes; the same label twice means the diagonal."""
+    """A tensor with a label for each of its axes; the same label twice means the diagonal.
+
+    Axes whose label starts with a dot broadcast; others of one label have one extent, or 1.
+    """
 
     tensor: Tensor
     labels: tuple[str, ...]
 
     def at(self, extents: Mapping[str, Expr], positions: Mapping[str, Expr]) -> Expr:
         """The element where the labels have these positions; an extent of 1 is repeated."""
-        whole = [extents[label] for label in self.labels]
+        own = zip(self.labels, self.tensor.shape, strict=True)
+        whole = [extents[n] if n.startswith(".") or is_one(e) else e for n, e in own]
         places = [positions[label] for label in self.labels]
         return broadcast_element(self.tensor, whole, places)
 
@@ -41,16 +46,18 @@ class Term:
 def label_extents(name: str, terms: Sequence[Term]) -> dict[str, Expr]:
     """The extent of each label. Raises ShapeError if the terms disagree."""
     found: dict[str, Expr] = {}
+    given = ", ".join(repr(t.tensor) for t in terms)
     for term in terms:
         for label, extent in zip(term.labels, term.tensor.shape, strict=True):
-            try:
-                (found[label],) = broadcast_shapes((found.get(label, extent),), (extent,))
-            except ShapeError as error:
-                raise ShapeError(
-                    f"the operands of {name} do not fit",
-                    given=", ".join(repr(t.tensor) for t in terms),
-                    because=f"extents {found[label]!r} and {extent!r} must be equal",
-                ) from error
+            old = found.setdefault(label, extent)
+            message = f"the operands of {name} do not fit: {old!r} and {extent!r} must be equal"
+            if label.startswith(".") or is_one(old) or is_one(extent):
+                try:
+                    (found[label],) = broadcast_shapes((old,), (extent,))
+                except ShapeError as error:
+                    raise ShapeError(message, given=given) from error
+            elif old is not extent:
+                require(equal(old, extent), message, given=given)
     return found
 
 
@@ -100,7 +107,7 @@ def _matrix_labels(
     check_rank(name, a, 1)
     check_rank(name, b, 1)
     rank = max(a.rank, b.rank)
-    batch = tuple(f"b{k}" for k in range(rank - 2))
+    batch = tuple(f".{k}" for k in range(rank - 2))
     left = ("k",) if a.rank == 1 else (*batch[rank - a.rank :], "m", "k")
     right = ("k",) if b.rank == 1 else (*batch[rank - b.rank :], "k", "n")
     ends = (*(("m",) if a.rank > 1 else ()), *(("n",) if b.rank > 1 else ()))
@@ -230,10 +237,9 @@ def _zero_term(
         return None
     if zero.rank == 0:
         return Term(zero, ())
-    is_one = [isinstance(e, Const) and e.value == 1 for e in zero.shape]
-    if zero.rank == 1 and (line in labels or is_one[0]):
+    if zero.rank == 1 and (line in labels or is_one(zero.shape[0])):
         return Term(zero, (line if line in labels else "k",))
-    if zero.rank == operand.rank and is_one[labels.index("k")]:
+    if zero.rank == operand.rank and is_one(zero.shape[labels.index("k")]):
         return Term(zero, labels)
     raise ShapeError(
         "the zero points of matmul_integer do not fit",
