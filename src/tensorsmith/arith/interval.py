@@ -109,6 +109,8 @@ def floor_divide(a: Interval, b: Interval) -> Interval:
     """The floor quotients; the divisor is not 0."""
     if b.low is not None and b.low >= 0:
         least = max(b.low, 1)  # 0 is no divisor
+        if b.high is not None and b.high < least:
+            return EVERYTHING  # there is no divisor: what holds here cannot be
         low = None if a.low is None else _quotient(a.low, least, b.high, lower=True)
         high = None if a.high is None else _quotient(a.high, least, b.high, lower=False)
         return Interval(low, high)
