@@ -49,12 +49,14 @@ class Substitution:
     # --- Parts -------------------------------------------------------------------------------
 
     def value(self, value: Value) -> Value:
-        """What stands for `value`."""
-        return self.values.get(value, value)
+        """What stands for `value`; also where what stood for it was replaced itself."""
+        while value in self.values:
+            value = self.values[value]
+        return value
 
     def tensor(self, value: Buffer) -> Buffer:
         """What stands for a tensor."""
-        found = self.values.get(value, value)
+        found = self.value(value)
         assert isinstance(found, Buffer)
         return found
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import numpy as np
 
 from tensorsmith import te
+from tensorsmith.arith import Analyzer
 from tensorsmith.errors import DTypeError, EvaluationError, ShapeError, TensorsmithError
 from tensorsmith.evaluate import NumPyDomain, cost, interpret
 from tensorsmith.evaluate.arguments import check_facts, solve
@@ -322,7 +323,7 @@ def evaluate_operator(
     types = tuple(None if a is None else (a.shape, a.dtype.name) for a in operands)
     made = _program(operator, types, _Attrs(attrs))
     given = [a for a in operands if a is not None]
-    fresh = [_empty(p.dtype, [int(e.value) for e in p.shape]) for p in made.outputs]
+    fresh = [_empty(p.dtype, _numbers(p.shape)) for p in made.outputs]
     if made.program is not None:
         interpret(made.program, *given, *fresh)
     results = iter(fresh)
@@ -348,7 +349,10 @@ def work_of(
 
 
 def _numbers(exprs: Sequence[Expr]) -> list[int]:
-    return [int(e.value) for e in exprs if isinstance(e, Const)]
+    """The values of expressions without variables."""
+    facts = Analyzer()
+    found = [facts.simplify(e) for e in exprs]
+    return [int(e.value) for e in found if isinstance(e, Const)]
 
 
 class _Attrs:
