@@ -197,3 +197,31 @@ def test_what_stands_in_an_init_is_copied_there() -> None:
 def test_a_buffer_in_a_loop_changes_with_each_iteration() -> None:
     found = check(IN_LOOP, lambda s: s.compute_inline(s.get_block("B")))
     assert "in an earlier iteration" in (found or "")
+
+
+TILES = """
+n = T.dim("n")
+
+@T.program
+def tiles(A: T.Buffer((n, 2), "int32"), C: T.Buffer((), "int32")):
+    B = T.alloc((n * 2,), "int32")
+    for o in range(n):
+        with T.block("tile"):
+            vo = T.remap("S", o)
+            for i in range(2):
+                with T.block("B"):
+                    vi = T.spatial(n * 2, vo * 2 + i)
+                    B[vi] = A[vi // 2, vi % 2]
+    for k in range(n):
+        with T.block("C"):
+            vk = T.remap("R", k)
+            with T.init():
+                C[()] = 0
+            C[()] = C[()] + B[vk]
+"""
+
+
+def test_a_part_of_a_block_does_not_take_all_points_of_those_inside() -> None:
+    s = schedule_of(TILES)
+    with pytest.raises(ScheduleError, match="is not seen that it takes each point once"):
+        s.compute_at(s.get_block("tile"), s.get_loops(s.get_block("C"))[0])

@@ -46,6 +46,7 @@ from tensorsmith.schedule.dependence import (
     writers,
 )
 from tensorsmith.schedule.independence import check_marked_loops
+from tensorsmith.schedule.loops import require_bindings
 from tensorsmith.schedule.moves import (
     Move,
     allocate_inside,
@@ -91,7 +92,7 @@ def compute_at(
     program = replace_stmt(program, move.loop, replace(move.loop, body=body))
     program = replace_stmt(program, move.block, None)
     program = _private_to(program, buffers, move, repeating)
-    check_marked_loops(program, (*move.loop_site.around, move.loop))
+    _check_moved(program, move)
     return program
 
 
@@ -205,6 +206,14 @@ def _private_to(
     return program
 
 
+def _check_moved(program: TensorProgram, move: Move) -> None:
+    """Loops that run in parallel around the new place may, and blocks inside of the block that was
+    moved still take each of their points once: it runs for a part of its points at a time."""
+    check_marked_loops(program, (*move.loop_site.around, move.loop))
+    if any(isinstance(s, Block) for s in statements(move.block) if s is not move.block):
+        require_bindings(program, f"{move.primitive}({move.block.name})")
+
+
 # --- Consumers -------------------------------------------------------------------------------
 
 
@@ -234,7 +243,7 @@ def reverse_compute_at(
     body = seq(*parts_of(move.loop.body), made)
     program = replace_stmt(program, move.loop, replace(move.loop, body=body))
     program = replace_stmt(program, move.block, None)
-    check_marked_loops(program, (*move.loop_site.around, move.loop))
+    _check_moved(program, move)
     return program
 
 
