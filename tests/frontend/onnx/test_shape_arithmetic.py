@@ -159,8 +159,8 @@ def test_squeeze_without_axes_of_a_symbolic_extent():
         from_onnx(parse("g (float[n, 1] x) => (float[n] y) { y = Squeeze(x) }"))
     assert str(caught.value) == (
         "onnx: Squeeze (node 0): which axes go is not known\n"
-        "  because: an extent of [n, 1] is 1 at some times and not at others\n"
-        "  try: name the axes"
+        "  because: an extent of [n, 1] may be 1, and may be another\n"
+        "  try: a model in which it is constant"
     )
 
 

@@ -154,7 +154,7 @@ def _unrolled(node: Node, body: GraphProto, states: SequenceOf[Read]) -> tuple[R
         known = node.builder.array(goes_on) if isinstance(goes_on, Buffer) else None
         if known is None:
             inputs = node.reader.inputs_behind(goes_on)
-            raise OpenValueError(1, node.where, inputs)
+            raise OpenValueError("the end of the loop must be known", node.where, inputs)
         going = bool(known.all())
         number += 1
     width = len(scans[0]) if scans else 0

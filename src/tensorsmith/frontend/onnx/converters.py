@@ -31,6 +31,7 @@ from tensorsmith.frontend.onnx import (
     sequences,
     strings,
     training,
+    vision,
     windows,
 )
 from tensorsmith.frontend.onnx.node import Converter
@@ -71,6 +72,7 @@ CONVERTERS: Final[Table] = table(
     ("", select.CONVERTERS),
     ("", sequences.CONVERTERS),
     ("", strings.CONVERTERS),
+    ("", vision.CONVERTERS),
     ("", windows.CONVERTERS),
     ("ai.onnx.ml", ml.CONVERTERS),
     ("ai.onnx.preview.training", training.CONVERTERS),

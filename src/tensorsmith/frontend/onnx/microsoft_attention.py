@@ -13,20 +13,22 @@ from tensorsmith.ir import Buffer, Const, Expr, as_expr
 from tensorsmith.ir.expr import Max
 
 
-def _mask(
-    node: Node, given: Buffer | None, bias: Buffer | None
-) -> tuple[Buffer | None, Buffer | None]:
-    """The mask (bools or floats) and the lengths that a mask of integers and a bias mean."""
-    if given is None or given.rank == 1:
-        return bias, given
-    if given.rank not in (2, 3):
+def _mask(node: Node, given: Buffer | None, bias: Buffer | None, keys: Expr) -> Buffer | None:
+    """The mask (bools or floats) that a mask of integers, or lengths, and a bias mean."""
+    if given is None:
+        return bias
+    if given.rank not in (1, 2, 3):
         node.unsupported(f"a mask of rank {given.rank}")
-    seen = node("not_equal", given, node.builder.scalar(0, given.dtype))
-    seen = node("expand_dims", seen, axes=(1, 2) if given.rank == 2 else (1,))
+    zero, one = (node.builder.scalar(n, given.dtype) for n in (0, 1))
+    if given.rank == 1:  # how many keys of each batch there are
+        places = node("range", zero, one, count=keys)
+        seen = node("less", places, node("expand_dims", given, axes=(1,)))
+    else:
+        seen = node("logical_not", node("equal", given, zero))
+    seen = node("expand_dims", seen, axes=(1,) if given.rank == 3 else (1, 2))
     if bias is None:
-        return seen, None
-    hidden = node.builder.scalar(float("-inf"), bias.dtype)
-    return node("where", seen, bias, hidden), None
+        return seen
+    return node("where", seen, bias, node.builder.scalar(float("-inf"), bias.dtype))
 
 
 def _view(node: Node, offset: Expr | int) -> dict[str, Any]:
@@ -56,8 +58,8 @@ def attention(node: Node) -> tuple[Buffer | None, ...]:
     halves = (None, None) if past is None else _halves(node, past)
     key, offset = with_past(node, key, halves[0])
     value, _ = with_past(node, value, halves[1])
-    mask, lengths = _mask(node, node.optional(3), node.optional(5))
-    made = node("attention", query, key, value, mask, lengths, **_view(node, offset))
+    mask = _mask(node, node.optional(3), node.optional(5), key.shape[2])
+    made = node("attention", query, key, value, mask, **_view(node, offset))
     present = node("stack", key, value, axis=0) if node.has_output(1) else None
     return node("merge_heads", made), present
 
@@ -83,8 +85,8 @@ def multi_head_attention(node: Node) -> tuple[Buffer, ...]:
     query, key, value = (in_heads(node, x, heads, "an operand") for x in (query, key, value))
     key, offset = with_past(node, key, node.optional(6))
     value, _ = with_past(node, value, node.optional(7))
-    mask, lengths = _mask(node, node.optional(4), node.optional(5))
-    made = node("attention", query, key, value, mask, lengths, **_view(node, offset))
+    mask = _mask(node, node.optional(4), node.optional(5), key.shape[2])
+    made = node("attention", query, key, value, mask, **_view(node, offset))
     return node("merge_heads", made), key, value
 
 

@@ -102,10 +102,9 @@ def squeeze(node: Node) -> Buffer:
         axes = tuple(d for d, e in enumerate(x.shape) if isinstance(e, Const) and e.value == 1)
         facts = node.builder.facts
         if any(facts.prove(equal(e, 1)) is None for e in x.shape):
-            node.unsupported(
-                "which axes go is not known",
-                because=f"an extent of {list(x.shape)} is 1 at some times and not at others",
-                try_="name the axes",
+            shape = f"{list(x.shape)}"
+            node.refuse_shape(
+                "which axes go is not known", f"an extent of {shape} may be 1, and may be another"
             )
     for axis in axes:
         if -x.rank <= axis < x.rank:

@@ -24,20 +24,23 @@ Converter: TypeAlias = "Callable[[Node], Read | tuple[Read | None, ...]]"
 
 
 class OpenValueError(UnsupportedOpError):
-    """An input of a node must be known while the model is read, and is not.
+    """Something must be known while the model is read, and is not.
 
     inputs: the model's inputs that it is computed from.
     """
 
-    def __init__(self, number: int, where: str, inputs: tuple[str, ...]) -> None:
+    def __init__(
+        self, what: str, where: str, inputs: tuple[str, ...], because: str | None = None
+    ) -> None:
         names = ", ".join(map(repr, inputs))
         super().__init__(
-            f"input {number} must be constant",
+            what,
             where=where,
-            given=f"it is computed from {names}" if names else None,
-            because="it decides the rank of a result, or which code is made",
-            try_="a model that holds it, or input_types={...: KnownValue(array)} for "
-            f"{names or 'what it is computed from'}",
+            given=f"computed from {names}" if names else None,
+            because=because or "it decides the rank of a result, or which code is made",
+            try_="input_types={...: KnownValue(array)} for " + names
+            if names
+            else "a model in which it is constant",
         )
         self.inputs = inputs
 
@@ -189,7 +192,13 @@ class Node:
 
     def refuse_open(self, number: int) -> NoReturn:
         """Raise OpenValueError: the input must be known while reading."""
-        raise OpenValueError(number, self.where, self.reader.inputs_behind(self.value(number)))
+        behind = self.reader.inputs_behind(self.value(number))
+        raise OpenValueError(f"input {number} must be constant", self.where, behind)
+
+    def refuse_shape(self, what: str, because: str) -> NoReturn:
+        """Raise OpenValueError: an extent of the first input must be known while reading."""
+        behind = self.reader.inputs_behind(self.value(0), only_integers=True)
+        raise OpenValueError(what, self.where, behind, because)
 
     def has_output(self, number: int) -> bool:
         """Whether the output is asked for."""

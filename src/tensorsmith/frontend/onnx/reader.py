@@ -109,9 +109,16 @@ class Reader:
         if isinstance(value, (Buffer, Opaque)):
             self._behind.setdefault(value, origin)
 
-    def inputs_behind(self, value: Read | None) -> tuple[str, ...]:
-        """The names of the parameters that a value is computed from."""
-        params = set(self.builder.params)
+    def inputs_behind(self, value: Read | None, *, only_integers: bool = False) -> tuple[str, ...]:
+        """The names of the parameters that a value is computed from.
+
+        only_integers: of those that may hold extents.
+        """
+        params = {
+            p
+            for p in self.builder.params
+            if not only_integers or (isinstance(p, Buffer) and p.dtype.is_integer)
+        }
         found: dict[str, None] = {}
         seen: set[Buffer | Opaque] = set()
         pending = [value]
