@@ -73,7 +73,7 @@ def test_options() -> None:
     with pytest.raises(DTypeError) as kind:
         affine(outputs="jax")
     assert str(kind.value) == (
-        "outputs='jax' is no kind of tensors\n  try: one of 'numpy', 'torch'"
+        "outputs='jax' is no kind of tensors\n  try: one of 'numpy', 'torch', 'dlpack'"
     )
     with pytest.raises(ShapeError) as threads:
         affine(threads=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 from tensorsmith.codegen.compilation import check_host, compile_module, compiler
 from tensorsmith.codegen.units import callees
@@ -189,6 +189,14 @@ def machine_of(target: Target) -> Machine:
     return Machine(target.triple, target.cpu, tuple(sorted(target.features)))
 
 
+class BuildOptions(ModelOptions, total=False):
+    """How a model's code is made, besides how it is run. See `tensorsmith.codegen.build`."""
+
+    check_bounds: bool
+    quick: bool
+    cache: bool
+
+
 def build_model(
     module: IRModule,
     entry: str,
@@ -198,16 +206,14 @@ def build_model(
     *,
     name: str | None = None,
     kernels: Mapping[str, KernelInfo] | None = None,
-    check_bounds: bool = False,
-    cache: bool = True,
-    **options: Unpack[ModelOptions],
+    **options: Unpack[BuildOptions],
 ) -> Model:
     """Compile a host program and its kernels for this machine, as a model.
 
     entry: the host program of `module`. weights: its constants, as bytes.
     name: of the model; the entry's if None. kernels: what profiles say of kernels, by name.
-    check_bounds, cache: as for `tensorsmith.codegen.build`, whose errors these are, too.
-    options: of `Model`.
+    options: of `Model`, and check_bounds, quick and cache, as for `tensorsmith.codegen.build`,
+    whose errors these are.
     """
     if isinstance(target, str):
         target = Target.named(target)
@@ -228,8 +234,10 @@ def build_model(
         tuple(described.get(k, KernelInfo(k)) for k in callees(program, module)),
         {"tensorsmith": version, "llvm": llvm, "source": source},
     )
-    objects = compile_module(module, target, check_bounds=check_bounds, cache=cache)
-    return Model(objects, manifest, weights, **options)
+    check_bounds = options.pop("check_bounds", False)
+    quick, cache = options.pop("quick", False), options.pop("cache", True)
+    objects = compile_module(module, target, check_bounds=check_bounds, quick=quick, cache=cache)
+    return Model(objects, manifest, weights, **cast("ModelOptions", options))
 
 
 def _shape(p: Buffer | Var) -> tuple[Expr, ...]:

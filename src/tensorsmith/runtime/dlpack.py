@@ -163,7 +163,8 @@ def _read_capsule(capsule: object) -> tuple[DLTensor, bool] | None:
 
 
 @functools.lru_cache
-def _type(dtype: np.dtype[Any]) -> DLDataType:
+def dl_type(dtype: np.dtype[Any]) -> DLDataType:
+    """DLPack's name of an element type. Raises DTypeError if it has none."""
     if dtype.name in EXTENSION:
         code, bits = EXTENSION[dtype.name]
         return DLDataType(code, bits, 1)
@@ -173,7 +174,7 @@ def _type(dtype: np.dtype[Any]) -> DLDataType:
 
 
 def _array_view(array: np.ndarray[Any, Any]) -> View:
-    dtype = _type(array.dtype)
+    dtype = dl_type(array.dtype)
     rank, size = array.ndim, array.itemsize
     for axis, step in enumerate(array.strides):
         if step % size:

@@ -28,7 +28,7 @@ from tensorsmith.runtime.manifest import (
     TensorInfo,
 )
 from tensorsmith.runtime.model_profile import ModelProfile, Profiler
-from tensorsmith.runtime.results import Returns, allocator
+from tensorsmith.runtime.results import Allocator, Returns, allocator
 from tensorsmith.runtime.stages import Functions, NativeRun, Values
 from tensorsmith.runtime.strings import FUNCTIONS
 from tensorsmith.runtime.thread_pool import Context, symbols
@@ -66,7 +66,8 @@ class Model:
     objects: the machine code, as `tensorsmith.codegen.compile_module` gives it.
     weights: all constants, bytes at a multiple of 64; used where they lie and never written.
     threads: on how many threads parallel loops run; None for all processors of this process.
-    outputs: what results are: 'numpy' arrays or 'torch' tensors.
+    outputs: what results are: 'numpy' arrays, 'torch' tensors, or 'dlpack': objects of every element
+        type that any library takes by ``from_dlpack``.
     functions: Python functions that the model calls, by name, besides those on strings.
     externs: functions of C that the model calls, by name, as for `tensorsmith.codegen.build`.
     """
@@ -89,6 +90,8 @@ class Model:
         self.objects = tuple(objects)
         self.functions: Functions = {**FUNCTIONS, **(options.get("functions") or {})}
         self._allocate = allocator(options.get("outputs", "numpy"))
+        is_finished = type(self._allocate).finished is Allocator.finished
+        self._finished = None if is_finished else self._allocate.finished
         self._returns = Returns(self._allocate)
         self._externs = {"ts_return": self._returns.function, **(options.get("externs") or {})}
         self.imports = {name: address_of(f) for name, f in self._externs.items()} | symbols()
@@ -165,9 +168,10 @@ class Model:
         if named or len(args) != len(self.manifest.inputs):
             args = checks.in_order(self.manifest.inputs, args, named)
         try:
-            return self._run(args)
+            results = self._run(args)
         except _RETRIED as error:
-            return self._again(args, error)
+            results = self._again(args, error)
+        return results if self._finished is None else list(map(self._finished, results))
 
     def _again(self, args: tuple[Any, ...], error: BaseException) -> list[Any]:
         """Say what was wrong with the inputs; if it can be helped by a copy, call again."""

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from tensorsmith.errors import DTypeError, EvaluationError
+from tensorsmith.runtime.dlpack_export import Tensor
 from tensorsmith.runtime.dtypes import numpy_dtype, torch_dtype, torch_module
 from tensorsmith.runtime.manifest import TensorInfo
 
@@ -30,6 +31,10 @@ class Allocator(ABC):
     def address(self, tensor: Any) -> int:
         """Where the elements of a tensor lie."""
 
+    def finished(self, tensor: Any) -> Any:
+        """The result that a tensor becomes, once it is filled."""
+        return tensor
+
 
 class NumPyAllocator(Allocator):
     """Results are NumPy arrays."""
@@ -40,6 +45,13 @@ class NumPyAllocator(Allocator):
 
     def address(self, tensor: Any) -> int:
         return int(tensor.ctypes.data)
+
+
+class DLPackAllocator(NumPyAllocator):
+    """Results are objects with ``__dlpack__``, of every element type."""
+
+    def finished(self, tensor: Any) -> Any:
+        return Tensor(tensor)
 
 
 class TorchAllocator(Allocator):
@@ -55,6 +67,7 @@ class TorchAllocator(Allocator):
 ALLOCATORS: Final[Mapping[str, type[Allocator]]] = {
     "numpy": NumPyAllocator,
     "torch": TorchAllocator,
+    "dlpack": DLPackAllocator,
 }
 
 
