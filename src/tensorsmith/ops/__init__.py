@@ -9,6 +9,7 @@ from tensorsmith.ops import (
     bitwise,
     broadcast,
     cast,
+    classical,
     compare,
     contract,
     convolution,
@@ -38,6 +39,8 @@ from tensorsmith.ops import (
     softmax,
     sort,
     suppression,
+    training,
+    trees,
     unique,
 )
 from tensorsmith.ops.builder import GraphBuilder
@@ -49,6 +52,7 @@ OPERATORS: Final[Mapping[str, Operator]] = table(
     bitwise.OPERATORS,
     broadcast.OPERATORS,
     cast.OPERATORS,
+    classical.OPERATORS,
     compare.OPERATORS,
     contract.OPERATORS,
     convolution.OPERATORS,
@@ -78,6 +82,8 @@ OPERATORS: Final[Mapping[str, Operator]] = table(
     softmax.OPERATORS,
     sort.OPERATORS,
     suppression.OPERATORS,
+    training.OPERATORS,
+    trees.OPERATORS,
     unique.OPERATORS,
 )
 """Every operator, by name."""
