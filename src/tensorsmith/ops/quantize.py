@@ -223,6 +223,7 @@ def matmul_nbits(
     type_ = one_dtype("matmul_nbits", Kind.FLOAT, *(t for t in (a, scales, bias) if t))
     if bits not in (2, 4, 8) or block < 16 or block & (block - 1):
         raise ShapeError("blocks of 2, 4 or 8 bits", given=f"bits={bits}, block={block}")
+    check_rank("matmul_nbits", a, 1)
     check_rank("matmul_nbits", weight, 3, 3)
     blocks, each = -(-depth // block), 8 // bits
     for extent, wanted in zip(weight.shape, (columns, blocks, block // each), strict=True):
