@@ -180,4 +180,19 @@ EXAMPLES: dict[str, list[Example]] = {
     "stft": [of("float32 1 16 1", None, step=4, length=8)],
     "window": [of(kind="hann", size=8)],
     "mel_weight_matrix": [of(bins=4, length=16, rate=8000, lower=0.0, upper=4000.0)],
+    # Classical models, optimisers
+    "tree_ensemble": [
+        of(
+            *("float32 2 3", "int64 3 7", "float32 3", "int64 1", "int64 2", "float32 2"),
+            targets=1,
+        )
+    ],
+    "svm_kernel": [of("float32 2 3", "float32 4 3", kind="rbf", gamma=0.5)],
+    "score_transform": [of("float32 2 3", kind="softmax_zero")],
+    "pairwise_probabilities": [of("float32 2 3 3")],
+    "normalizer": [of("float32 2 3", norm="l2")],
+    "lookup": [of("int64 2 3", "int64 4", "float32 4", "float32 1")],
+    "adagrad": [of("float32", "int64", *["float32 2 3"] * 3)],
+    "adam": [of("float32", "int64", *["float32 2 3"] * 4)],
+    "momentum": [of("float32", "int64", *["float32 2 3"] * 3, alpha=0.9, beta=0.1)],
 }
