@@ -3,8 +3,9 @@
 import numpy as np
 import onnxruntime as ort
 import pytest
-from frontend.onnx.running import run
 from onnx import TensorProto, helper, numpy_helper
+
+from frontend.onnx.running import run
 
 TYPES = {
     np.dtype(t): helper.np_dtype_to_tensor_dtype(np.dtype(t))

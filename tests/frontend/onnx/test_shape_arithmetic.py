@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from frontend.onnx.running import check, parse, run
 
+from frontend.onnx.running import check, parse, run
 from tensorsmith.errors import ShapeError
 from tensorsmith.frontend.onnx import TensorType, from_onnx
 from tensorsmith.ir import Dims
