@@ -14,6 +14,7 @@ from tensorsmith.runtime.object_cache import key_of, object_cache
 
 _lock: Final = threading.RLock()
 _linkers: list[Any] = []
+_compilers: list[Any] = []
 _loaded: list[object] = []
 """What keeps the runtime's own code mapped."""
 _counter: Final = iter(range(1, 1 << 62))
@@ -120,6 +121,8 @@ def link_ir_once(ir: str, names: Iterable[str]) -> Code:
 
 def _compiled(ir: str) -> bytes:
     with _lock:
+        if not _compilers:
+            _compilers.append(_host_machine())
         module = llvm.parse_assembly(ir)
         module.verify()
-        return bytes(_host_machine().emit_object(module))
+        return bytes(_compilers[0].emit_object(module))

@@ -66,8 +66,8 @@ class Model:
     objects: the machine code, as `tensorsmith.codegen.compile_module` gives it.
     weights: all constants, bytes at a multiple of 64; used where they lie and never written.
     threads: on how many threads parallel loops run; None for all processors of this process.
-    outputs: what results are: 'numpy' arrays, 'torch' tensors, or 'dlpack': objects of every element
-        type that any library takes by ``from_dlpack``.
+    outputs: what results are: 'numpy' arrays, 'torch' tensors, or 'dlpack': objects of every
+        element type that any library takes by ``from_dlpack``.
     functions: Python functions that the model calls, by name, besides those on strings.
     externs: functions of C that the model calls, by name, as for `tensorsmith.codegen.build`.
     """
