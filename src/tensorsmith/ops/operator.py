@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -35,8 +36,7 @@ class Operator:
     @property
     def attributes(self) -> tuple[str, ...]:
         """The names of the attributes."""
-        parameters = inspect.signature(self.compute).parameters.values()
-        return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        return _keywords(self.compute)
 
     def __call__(
         self, operands: Sequence[Tensor | None], attrs: Mapping[str, Any]
@@ -49,6 +49,12 @@ class Operator:
             )
         results = self.compute(*operands, **attrs)
         return results if isinstance(results, tuple) else (results,)
+
+
+@cache
+def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 
 
 def operators(*functions: Callable[..., Any]) -> tuple[Operator, ...]:
