@@ -8,7 +8,8 @@ begins; so a pass has to keep every bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from hypothesis import strategies as st
@@ -33,6 +34,15 @@ class Growing:
         self.values: list[Buffer] = []
         self.depth = 0
         self.applied: list[tuple[str, tuple[Buffer, ...], dict[str, object]]] = []
+
+    @contextmanager
+    def body(self) -> Iterator[None]:
+        """What is made inside is known inside."""
+        values, applied = list(self.values), list(self.applied)
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.values, self.applied = values, applied
 
     def extent(self) -> Expr:
         """An extent: a number or a dimension."""
@@ -215,12 +225,10 @@ def branch(g: Growing) -> None:
     x = g.pick("float32", "int32", "bool")
 
     def side() -> list[Buffer]:
-        kept, g.depth = list(g.values), g.depth + 1
-        grow(g, 2)
-        like = [v for v in g.values if v.dtype is x.dtype and v.shape == x.shape]
-        chosen = g.draw(st.sampled_from(like))
-        g.values, g.depth = kept, g.depth - 1
-        return [chosen]
+        with g.body():
+            grow(g, 2)
+            like = [v for v in g.values if v.dtype is x.dtype and v.shape == x.shape]
+            return [g.draw(st.sampled_from(like))]
 
     then, orelse = (g.builder.body(side) for _ in range(2))
     result = Buffer("either", x.shape, x.dtype)
@@ -235,13 +243,11 @@ def loop(g: Growing) -> None:
     state, i = Buffer("state", x.shape, x.dtype), Var("i", low=0)
 
     def inside() -> list[Buffer]:
-        kept, g.depth = list(g.values), g.depth + 1
-        g.values.append(state)
-        grow(g, 2)
-        like = [v for v in g.values if v.dtype is x.dtype and v.shape == x.shape]
-        after, scanned = g.draw(st.sampled_from(like)), g.draw(st.sampled_from(like))
-        g.values, g.depth = kept, g.depth - 1
-        return [after, scanned]
+        with g.body():
+            g.values.append(state)
+            grow(g, 2)
+            like = [v for v in g.values if v.dtype is x.dtype and v.shape == x.shape]
+            return [g.draw(st.sampled_from(like)), g.draw(st.sampled_from(like))]
 
     body = g.builder.body(inside, [state], [i])
     trip = as_expr(g.draw(st.sampled_from([0, 1, 2, *g.dims])))

@@ -7,13 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from tensorsmith.compiler.evaluate import evaluate_natively
 from tensorsmith.graph.legalize import legalize
+from tensorsmith.graph.simplify import simplify
 from tensorsmith.ir import IRModule
 
 Pass: TypeAlias = Callable[[IRModule], IRModule]
 Observe: TypeAlias = "Callable[[Event], None]"
 
-PIPELINE: Final[tuple[Pass, ...]] = (legalize,)
+
+def simplify_operators(module: IRModule) -> IRModule:
+    """Fold, rewrite, and leave out what is double or dead: see `tensorsmith.graph.simplify`."""
+    return simplify(module, evaluate=evaluate_natively)
+
+
+PIPELINE: Final[tuple[Pass, ...]] = (simplify_operators, legalize)
 """From what a reader gives to graph functions of calls and tensor programs."""
 
 

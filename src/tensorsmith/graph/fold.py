@@ -39,7 +39,8 @@ Evaluate: TypeAlias = Callable[[Operator, Sequence[Array | None], Mapping[str, A
 """The results of an operator for arrays; attributes without variables."""
 
 BUDGET: Final = 64 << 20
-"""Bytes of results, of one operator and of all in a function together."""
+"""Bytes of results that are larger than their operands, of one operator and of all in a function
+together."""
 MOST_WORK: Final = 1 << 25
 """Elements that the reference interpreter reads and writes for one operator: about two seconds."""
 SMALL: Final = 64 << 10
@@ -59,7 +60,8 @@ def fold_constants(
     than its operands (an expanded scalar, say) is left to be computed when the function runs.
     evaluate: computes an operator; by default the reference interpreter does, if it is no more work
         than `MOST_WORK`.
-    budget: bytes of results; past it, what is larger than `SMALL` stays as it is.
+    budget: bytes of results that are larger than their operands; past it, those beyond `SMALL`
+        stay as they are.
     Gives `module` itself if nothing is known. The operators' own semantics are kept bit by bit.
     """
     graphs: dict[str, GraphFunction] = {}
@@ -152,7 +154,8 @@ class _Folding:
         return [self.made(new, r, a) for r, a in zip(new.results, found, strict=True)]
 
     def fits(self, results: Sequence[Buffer], operands: Sequence[Array | None]) -> bool:
-        """Whether results of this size may be kept; if so they count."""
+        """Whether results of this size may be kept; if so those that are larger than what they are
+        computed from count. Others take no more memory than the model has."""
         size = 0
         for result in results:
             shape = _shape(result)
@@ -160,6 +163,8 @@ class _Folding:
                 return False
             size += math.prod(shape) * result.dtype.bytes
         given = sum(a.nbytes for a in operands if a is not None)
+        if size <= given:
+            return True
         if size > SMALL and (size > 2 * given or size > self.left):
             return False
         self.left -= size

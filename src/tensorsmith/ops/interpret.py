@@ -317,15 +317,23 @@ def _empty(dtype: Any, shape: Sequence[int]) -> Array:
 
 
 def evaluate_operator(
-    operator: Operator, operands: Sequence[Array | None], attrs: Mapping[str, AttrValue]
+    operator: Operator,
+    operands: Sequence[Array | None],
+    attrs: Mapping[str, AttrValue],
+    *,
+    run: Callable[..., object] = interpret,
 ) -> list[Array]:
-    """The results of an operator. attrs: without variables."""
+    """The results of an operator.
+
+    attrs: without variables. run: runs its program, called with that and an array for each
+        parameter, results last.
+    """
     types = tuple(None if a is None else (a.shape, a.dtype.name) for a in operands)
     made = _program(operator, types, _Attrs(attrs))
     given = [a for a in operands if a is not None]
     fresh = [_empty(p.dtype, _numbers(p.shape)) for p in made.outputs]
     if made.program is not None:
-        interpret(made.program, *given, *fresh)
+        run(made.program, *given, *fresh)
     results = iter(fresh)
     return [next(results) if at is None else given[at] for at in made.passed_on]
 
