@@ -1,6 +1,6 @@
 """From a model to something that runs: passes, schedules and code generation, in one call."""
 
-from tensorsmith.compiler.compile import Compilation, lower_model
+from tensorsmith.compiler.compile import Compilation, build, compile, lower_model
 from tensorsmith.compiler.pipeline import PIPELINE, Event, Pass, run
 
-__all__ = ["PIPELINE", "Compilation", "Event", "Pass", "lower_model", "run"]
+__all__ = ["PIPELINE", "Compilation", "Event", "Pass", "build", "compile", "lower_model", "run"]

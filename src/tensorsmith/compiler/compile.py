@@ -5,13 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
+from tensorsmith.codegen import HostInterface, build_model
 from tensorsmith.compiler.kernels import Scheduled, schedule_kernels
 from tensorsmith.compiler.pipeline import PIPELINE, Observe, Pass, run
 from tensorsmith.errors import IRError
-from tensorsmith.graph.host import Host, make_host
+from tensorsmith.frontend.onnx.load import Source
+from tensorsmith.graph.host import Host, all_bindings, make_host
 from tensorsmith.ir import GraphFunction, IRModule
+from tensorsmith.ir.graph import CallProgram
+from tensorsmith.runtime.manifest import KernelInfo
+from tensorsmith.runtime.model import Model, ModelOptions
 from tensorsmith.target import Target
 
 Made = TypeVar("Made")
@@ -54,9 +59,82 @@ def lower_model(
     seconds: dict[str, float] = {}
     clock = _Clock(seconds)
     lowered = clock.time("passes", lambda: run(module, pipeline, observe))
-    host = clock.time("host", lambda: make_host(lowered.graph(entry)))
-    kernels = clock.time("schedules", lambda: schedule_kernels(lowered.programs.values(), target))
-    return Compilation(module.graph(entry), lowered.graph(entry), host, tuple(kernels), seconds)
+    done, kernels = clock.time("schedules", lambda: schedule_kernels(lowered, target))
+    graph = done.graph(entry)
+    host = clock.time("host", lambda: make_host(graph))
+    return Compilation(module.graph(entry), graph, host, kernels, seconds)
+
+
+def compile(
+    model: Source | IRModule,
+    *,
+    target: Target | str = "host",
+    entry: str = "main",
+    pipeline: Sequence[Pass] = PIPELINE,
+    observe: Observe | None = None,
+    cache: bool = True,
+    check_bounds: bool = False,
+    **options: Unpack[ModelOptions],
+) -> Model:
+    """Compile a model for this machine.
+
+    model: an ONNX model (a path, the bytes of a file, a `ModelProto`), or a module with the graph
+        function `entry`.
+    observe: called after each pass, with an `Event`.
+    cache, check_bounds: as for `tensorsmith.codegen.build`.
+    options: of `tensorsmith.runtime.Model`: `threads`, `outputs`, ...
+    Raises what reading and building do, for models that are damaged, not supported or contradict
+    themselves.
+    """
+    module = model if isinstance(model, IRModule) else _read(model)
+    made = lower_model(module, target, entry=entry, pipeline=pipeline, observe=observe)
+    return build(made, target, cache=cache, check_bounds=check_bounds, **options)
+
+
+def build(
+    made: Compilation,
+    target: Target | str = "host",
+    *,
+    cache: bool = True,
+    check_bounds: bool = False,
+    **options: Unpack[ModelOptions],
+) -> Model:
+    """The model that a compilation leads to."""
+    host = made.host
+    names = made.graph.attrs.get("outputs")
+    interface = HostInterface(
+        host.results,
+        host.returned,
+        has_weights=host.has_weights,
+        input_names=tuple(p.name for p in made.graph.params),
+        output_names=tuple(map(str, names)) if isinstance(names, tuple) else None,
+    )
+    return build_model(
+        made.module,
+        host.program.name,
+        interface,
+        host.weights.to_array(),
+        target,
+        kernels=kernel_infos(made.lowered),
+        cache=cache,
+        check_bounds=check_bounds,
+        **options,
+    )
+
+
+def kernel_infos(graph: GraphFunction) -> dict[str, KernelInfo]:
+    """What profiles say of kernels: the model's nodes that they come from."""
+    sources: dict[str, dict[str, None]] = {}
+    for binding in all_bindings(graph.body):
+        if isinstance(binding, CallProgram):
+            sources.setdefault(binding.callee, {}).update(dict.fromkeys(binding.sources))
+    return {name: KernelInfo(name, tuple(found)) for name, found in sources.items()}
+
+
+def _read(model: Source) -> IRModule:
+    from tensorsmith.frontend.onnx import from_onnx
+
+    return from_onnx(model)
 
 
 class _Clock:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from tensorsmith.compiler.constants import (
+    Divided,
+    compute_constants,
+    constant_operands,
+    divide,
+    marked,
+)
 from tensorsmith.errors import TensorsmithError
-from tensorsmith.ir import TensorProgram
+from tensorsmith.ir import IRModule, TensorProgram
 from tensorsmith.schedule.defaults.rules import default_schedule
 from tensorsmith.schedule.trace import Trace
 from tensorsmith.target import Target
@@ -25,17 +31,30 @@ class Scheduled:
     failure: str = ""
 
 
-def schedule_kernels(programs: Iterable[TensorProgram], target: Target) -> list[Scheduled]:
-    """A default schedule for each kernel. A rule that fails leaves its kernel as it is."""
-    return [schedule_kernel(p, target) for p in programs]
+def schedule_kernels(module: IRModule, target: Target) -> tuple[IRModule, tuple[Scheduled, ...]]:
+    """A default schedule for each program, in the module and by itself.
+
+    What programs compute from constants alone is computed now. A rule that fails leaves its program
+    as it is.
+    """
+    constants = constant_operands(module.graphs.values())
+    made: list[Scheduled] = []
+    divided: dict[str, Divided] = {}
+    for name, program in module.programs.items():
+        scheduled = schedule_kernel(marked(program, constants.get(name, ())), target)
+        plain, parts = divide(scheduled.program)
+        made.append(replace(scheduled, program=plain))
+        if parts is not None:
+            divided[name] = parts
+    programs = {s.program.name: s.program for s in made}
+    whole = replace(module, functions={**module.functions, **programs})
+    return compute_constants(whole, divided, target), tuple(made)
 
 
 def schedule_kernel(program: TensorProgram, target: Target) -> Scheduled:
-    """A default schedule for a kernel."""
+    """A default schedule for a program."""
     try:
         schedule = default_schedule(program, target)
     except TensorsmithError as error:
         return Scheduled(program, None, str(error))
-    made = schedule.program
-    made = made if made.name == program.name else replace(made, name=program.name)
-    return Scheduled(made, schedule.trace)
+    return Scheduled(replace(schedule.program, name=program.name), schedule.trace)

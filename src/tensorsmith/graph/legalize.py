@@ -86,8 +86,22 @@ class _Legalizer:
             then, orelse = (self.body(b, checks) for b in (step.then, step.orelse))
             return [replace(step, then=then, orelse=orelse)]
         if isinstance(step, Loop):
-            return [replace(step, body=self.body(step.body, checks))]
+            return self.loop(step, checks)
         return [step]
+
+    def loop(self, loop: Loop, checks: Checks) -> list[Binding]:
+        """A loop, whose states begin as copies of their initial values."""
+        stmts: list[Binding] = []
+        initial: list[Value] = []
+        for value in loop.initial:
+            if isinstance(value, Buffer):
+                made, bindings = self.copy(value)
+                stmts.extend(bindings)
+                initial.append(made)
+            else:
+                initial.append(value)
+        body = self.body(loop.body, checks)
+        return [*stmts, replace(loop, initial=tuple(initial), body=body)]
 
     def body(self, body: Body, checks: Checks) -> Body:
         bindings, results = self.bindings(body.bindings, body.results, checks)
@@ -160,11 +174,16 @@ class _Results:
         self.roots: dict[Value, Value] = {}
         """Of each value that a call makes, itself; of its aliases, the value."""
         for binding in bindings:
-            if isinstance(binding, (Alias, MatchShape)):
-                if binding.operand in self.roots:
-                    self.roots[binding.result] = self.roots[binding.operand]
-            elif not isinstance(binding, Constant):
-                self.roots.update((v, v) for v in binding.outputs)
+            if isinstance(binding, CallProgram):
+                self.roots.update((v, v) for v in binding.results)
+            elif isinstance(binding, (Alias, MatchShape)) and binding.operand in self.roots:
+                self.roots[binding.result] = self.roots[binding.operand]
+        for binding in bindings:  # what control flow makes may lie in held memory: no aliases
+            if isinstance(binding, Branch):
+                self.roots.update((v, v) for v in binding.results)
+            elif isinstance(binding, Loop):
+                scans = binding.results[len(binding.initial) :]
+                self.roots.update((v, v) for v in scans)
         self.taken: set[Value] = set()
 
     def result(self, value: Value) -> Value:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tensorsmith.ir import Buffer, Expr, Var, free_vars
+from tensorsmith.errors import IRError
+from tensorsmith.graph.memory import ALIGN, bytes_of
+from tensorsmith.ir import Buffer, Expr, Var, const, free_vars
 from tensorsmith.ir.graph import (
     Alias,
     Binding,
@@ -18,6 +20,7 @@ from tensorsmith.ir.graph import (
     MatchShape,
     Value,
     bodies,
+    captured,
 )
 
 
@@ -36,18 +39,34 @@ class Lifetime:
     copies: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The memory of a value as a part of another's: piece `index`, each of `bytes`."""
+
+    whole: Buffer
+    index: Expr
+    bytes: Expr
+
+
 @dataclass(slots=True)
 class Lifetimes:
     """The lifetimes of a function's values, one for all that share memory.
 
     arenas: of each scope of dimensions, the one around it. Scope 0 knows the dimensions of the
-        parameters; each binding that introduces dimensions opens one.
-    opened: the scope that a binding opens.
+        parameters; each binding or body that introduces dimensions opens one.
+    opened: the scope that a binding or body opens.
+    slots: of values that lie inside of others.
+    held: results and states of control flow whose sizes are known late: they lie in memory that
+        cells hold (see `tensorsmith.graph.control`).
+    turns: of each loop, what stands for the number of the iteration, and for how many there were.
     """
 
     lives: dict[Buffer, Lifetime] = field(default_factory=dict)
     arenas: dict[int, int] = field(default_factory=dict)
-    opened: dict[Binding, int] = field(default_factory=dict)
+    opened: dict[Binding | Body, int] = field(default_factory=dict)
+    slots: dict[Buffer, Slot] = field(default_factory=dict)
+    held: set[Value] = field(default_factory=set)
+    turns: dict[Loop, tuple[Var, Var]] = field(default_factory=dict)
     _roots: dict[Buffer, Buffer] = field(default_factory=dict)
     _known: dict[Var, int] = field(default_factory=dict)
     _arena: int = 0
@@ -71,20 +90,40 @@ class Lifetimes:
         life = self.lives.pop(value, None)
         if life is not None:
             self.touch(other, life.start)
-            mine = self.lives[other]
-            mine.end = max(mine.end, life.end)
-            mine.start = min(mine.start, life.start)
-            mine.copies = max(mine.copies, life.copies)
+            self.touch(other, life.end)
+
+    def put(self, value: Buffer, slot: Slot) -> None:
+        """Let a value, and what shares its memory, lie inside of another."""
+        root = self.root(value)
+        life = self.lives.pop(root, None)
+        self.slots[root] = slot
+        if life is not None:
+            self.touch(slot.whole, life.start)
+            self.touch(slot.whole, life.end)
+
+    def hold(self, value: Buffer) -> None:
+        """Let a value lie in memory that a cell holds."""
+        root = self.root(value)
+        self.lives.pop(root, None)
+        self.held.add(root)
 
     def arena_of(self, shape: Iterable[Expr]) -> int:
         """The outermost scope that knows the dimensions of a shape."""
         return max((self._known.get(v, 0) for v in free_vars(*shape)), default=0)
+
+    def is_known(self, shape: Iterable[Expr]) -> bool:
+        """Whether the dimensions of a shape are known by now."""
+        return all(v in self._known for v in free_vars(*shape))
 
     def touch(self, value: Value, time: int) -> None:
         """Have the memory of `value` be needed at `time`."""
         if not isinstance(value, Buffer):
             return
         root = self.root(value)
+        while root in self.slots:
+            root = self.root(self.slots[root].whole)
+        if root in self.held:
+            return
         life = self.lives.get(root)
         if life is None:
             self.lives[root] = Lifetime(time, time, self.arena_of(root.shape))
@@ -95,6 +134,8 @@ class Lifetimes:
 
     def function(self, graph: GraphFunction) -> None:
         """Find the lifetimes of all values of a function."""
+        shapes = [e for p in graph.params for e in p.shape]
+        self._known.update(dict.fromkeys(free_vars(*shapes), 0))
         for param in graph.params:
             self.touch(param, 0)
         self.walk(graph.body)
@@ -107,44 +148,121 @@ class Lifetimes:
         for binding in bindings:
             self._time += 1
             made = () if isinstance(binding, Constant) else binding.outputs
-            for value in (*binding.inputs, *made):
-                self.touch(value, self._time)
-            if isinstance(binding, (Alias, MatchShape)):
-                self.share(binding.result, binding.operand)
-            elif isinstance(binding, Branch):
+            if isinstance(binding, Branch):
                 self.branch(binding)
             elif isinstance(binding, Loop):
                 self.loop(binding)
-            self.introduce(binding)
+            else:
+                for value in (*binding.inputs, *made):
+                    self.touch(value, self._time)
+            if isinstance(binding, (Alias, MatchShape)):
+                self.share(binding.result, binding.operand)
+            self.introduce(binding, introduced(binding))
 
-    def introduce(self, binding: Binding) -> None:
-        """Open a scope if the binding introduces dimensions."""
-        fresh = [v for v in introduced(binding) if v not in self._known]
+    def introduce(self, where: Binding | Body, variables: Iterable[Var]) -> None:
+        """Open a scope if there are variables that are not known yet."""
+        fresh = [v for v in variables if v not in self._known]
         if fresh:
             inner = len(self.arenas) + 1
             self.arenas[inner] = self._arena
-            self.opened[binding] = inner
+            self.opened[where] = inner
             self._arena = inner
             self._known.update(dict.fromkeys(fresh, inner))
 
     def branch(self, branch: Branch) -> None:
         """Results of the bodies are the results of the branch, where sizes are known before."""
-        outer = self._arena
+        self.touch(branch.condition, self._time)
+        for result in branch.results:
+            if isinstance(result, Buffer):
+                if self.is_known(result.shape):
+                    self.touch(result, self._time)
+                else:
+                    self.hold(result)
         for body in bodies(branch):
-            self.walk(body.bindings)
-            self._time += 1
+            self.inside(body, ())
             for inner, result in zip(body.results, branch.results, strict=True):
                 self.touch(inner, self._time)
                 if isinstance(inner, Buffer) and isinstance(result, Buffer):
-                    self.share(inner, result)
-            self._arena = outer
+                    if result not in self.held:
+                        self.share(inner, result)
+
+    def inside(self, body: Body, variables: Iterable[Var]) -> None:
+        """Walk a body, which knows these variables besides."""
+        outer = self._arena
+        self.introduce(body, variables)
+        self.walk(body.bindings)
+        self._time += 1
+        self._arena = outer
 
     def loop(self, loop: Loop) -> None:
-        raise NotImplementedError
+        """States take turns in two pieces of memory; scans write their results in place. Where
+        sizes are known late, they are held."""
+        start, body, count = self._time, loop.body, len(loop.initial)
+        turn, turns = self.turns[loop] = Var("turn", low=0), Var("turns", low=0)
+        for value in loop.inputs:
+            self.touch(value, start)
+        states: dict[int, Buffer] = {}
+        first = int(loop.has_condition)
+        made = body.results[first:]
+        for n, result in enumerate(loop.results):
+            shape = result.shape[1:] if n >= count else result.shape
+            fixed = self.is_known(shape)
+            if n < count:
+                fixed = fixed and self.is_known(body.params[n].shape)
+            else:
+                fixed = fixed and is_counted(loop) and self.is_known(made[n].shape)
+            if not isinstance(result, Buffer):
+                continue
+            if not fixed:
+                self.hold(result)
+                if n < count:
+                    self.hold(tensor(body.params[n]))
+                continue
+            if n < count:
+                states[n] = self.state(loop, n, (turn, turns))
+            self.touch(result, start)
+        fresh = (*body.variables, *free_vars(*(e for p in body.params for e in p.shape)))
+        self.inside(body, fresh)
+        for value in (*body.results, *captured(body), *loop.results):
+            self.touch(value, self._time)
+        for n, result in enumerate(loop.results):
+            inner = made[n]
+            if not isinstance(result, Buffer) or not isinstance(inner, Buffer):
+                continue
+            if result in self.held:
+                continue
+            if n < count:
+                self.put(inner, piece(states[n], 1 - turn % 2))
+            else:
+                size = bytes_of(inner.shape, inner.dtype.bytes)
+                self.put(inner, Slot(result, turn, size))
 
-    def scope_of(self, known: Iterable[Var]) -> None:
-        """Let the parameters' dimensions be known from the start."""
-        self._known.update(dict.fromkeys(known, 0))
+    def state(self, loop: Loop, number: int, turns: tuple[Var, Var]) -> Buffer:
+        """What stands for the memory of a state: two pieces, in the first of which the initial
+        value lies. turns: the number of the iteration, and how many there were."""
+        result, initial = tensor(loop.results[number]), tensor(loop.initial[number])
+        whole = Buffer(f"{result.name}_states", result.shape, result.dtype)
+        self.touch(whole, self._time)
+        self.lives[whole].copies = 2
+        self.put(initial, piece(whole, const(0)))
+        self.put(tensor(loop.body.params[number]), piece(whole, turns[0] % 2))
+        self.put(result, piece(whole, turns[1] % 2))
+        return whole
+
+
+def piece(state: Buffer, index: Expr) -> Slot:
+    """One of the pieces of a state."""
+    return Slot(state, index, padded(state))
+
+
+def is_counted(loop: Loop) -> bool:
+    """Whether a loop's number of iterations is known before it."""
+    return loop.trip is not None and loop.condition is None and not loop.has_condition
+
+
+def padded(value: Buffer) -> Expr:
+    """Bytes of a value, up to where the next piece of memory may start."""
+    return (bytes_of(value.shape, value.dtype.bytes) + (ALIGN - 1)) // ALIGN * ALIGN
 
 
 def introduced(binding: Binding) -> tuple[Var, ...]:
@@ -159,7 +277,8 @@ def introduced(binding: Binding) -> tuple[Var, ...]:
     return ()
 
 
-def body_values(body: Body) -> Iterable[Value]:
-    """The values that a body defines itself."""
-    for binding in body.bindings:
-        yield from binding.outputs
+def tensor(value: Value) -> Buffer:
+    """`value`, if it is a tensor. Raises IRError."""
+    if isinstance(value, Buffer):
+        return value
+    raise IRError(f"{value.name!r} is no tensor, and a host program holds nothing else")
