@@ -215,7 +215,8 @@ def light_model(name: str, seed: int = 0) -> Any:
     floats = {i.name for i in model.graph.initializer if i.data_type == onnx.TensorProto.FLOAT}
     shapes.update({n: s for n, s in known.items() if n in floats})
     weights = _noise(model, shapes, rng)
-    others = [i for i in model.graph.initializer if i.name not in weights]
+    used = {name for n in kept for name in n.input}
+    others = [i for i in model.graph.initializer if i.name not in weights and i.name in used]
     del model.graph.node[:]
     model.graph.node.extend(kept)
     del model.graph.initializer[:]
@@ -227,6 +228,7 @@ def light_model(name: str, seed: int = 0) -> Any:
     inputs = [i for i in model.graph.input if i.name not in names]
     del model.graph.input[:]
     model.graph.input.extend(inputs)
+    model.ir_version = max(model.ir_version, 4)  # from which on weights need not be inputs
     return model
 
 
