@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar, Unpack
+from typing import Final, TypeVar, Unpack
 
 from tensorsmith.codegen import HostInterface, build_model
 from tensorsmith.compiler.kernels import Scheduled, schedule_kernels
@@ -20,6 +20,8 @@ from tensorsmith.runtime.model import Model, ModelOptions
 from tensorsmith.target import Target
 
 Made = TypeVar("Made")
+NATIVE: Final = "native"
+"""The target that is this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +47,14 @@ class Compilation:
 
 def lower_model(
     module: IRModule,
-    target: Target | str = "host",
+    target: Target | str = NATIVE,
     *,
     entry: str = "main",
     pipeline: Sequence[Pass] = PIPELINE,
     observe: Observe | None = None,
 ) -> Compilation:
     """All steps before code generation: passes, the host program, schedules."""
-    if isinstance(target, str):
-        target = Target.named(target)
+    target = _target(target)
     if entry not in module.graphs:
         raise IRError(f"the module has no graph function {entry!r}")
     seconds: dict[str, float] = {}
@@ -68,7 +69,7 @@ def lower_model(
 def compile(
     model: Source | IRModule,
     *,
-    target: Target | str = "host",
+    target: Target | str = NATIVE,
     entry: str = "main",
     pipeline: Sequence[Pass] = PIPELINE,
     observe: Observe | None = None,
@@ -80,6 +81,7 @@ def compile(
 
     model: an ONNX model (a path, the bytes of a file, a `ModelProto`), or a module with the graph
         function `entry`.
+    target: `NATIVE`, or the name of a kind of machine that this one can stand for.
     observe: called after each pass, with an `Event`.
     cache, check_bounds: as for `tensorsmith.codegen.build`.
     options: of `tensorsmith.runtime.Model`: `threads`, `outputs`, ...
@@ -87,13 +89,14 @@ def compile(
     themselves.
     """
     module = model if isinstance(model, IRModule) else _read(model)
+    target = _target(target)
     made = lower_model(module, target, entry=entry, pipeline=pipeline, observe=observe)
     return build(made, target, cache=cache, check_bounds=check_bounds, **options)
 
 
 def build(
     made: Compilation,
-    target: Target | str = "host",
+    target: Target | str = NATIVE,
     *,
     cache: bool = True,
     check_bounds: bool = False,
@@ -101,6 +104,7 @@ def build(
 ) -> Model:
     """The model that a compilation leads to."""
     host = made.host
+    target = _target(target)
     names = made.graph.attrs.get("outputs")
     interface = HostInterface(
         host.results,
@@ -129,6 +133,13 @@ def kernel_infos(graph: GraphFunction) -> dict[str, KernelInfo]:
         if isinstance(binding, CallProgram):
             sources.setdefault(binding.callee, {}).update(dict.fromkeys(binding.sources))
     return {name: KernelInfo(name, tuple(found)) for name, found in sources.items()}
+
+
+def _target(target: Target | str) -> Target:
+    """The target of this name."""
+    if isinstance(target, Target):
+        return target
+    return Target.host() if target == NATIVE else Target.named(target)
 
 
 def _read(model: Source) -> IRModule:

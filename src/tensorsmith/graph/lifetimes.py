@@ -182,9 +182,9 @@ class Lifetimes:
             self.inside(body, ())
             for inner, result in zip(body.results, branch.results, strict=True):
                 self.touch(inner, self._time)
-                if isinstance(inner, Buffer) and isinstance(result, Buffer):
-                    if result not in self.held:
-                        self.share(inner, result)
+                are_tensors = isinstance(inner, Buffer) and isinstance(result, Buffer)
+                if are_tensors and result not in self.held:
+                    self.share(tensor(inner), tensor(result))
 
     def inside(self, body: Body, variables: Iterable[Var]) -> None:
         """Walk a body, which knows these variables besides."""
