@@ -216,6 +216,7 @@ def light_model(name: str, seed: int = 0) -> Any:
     shapes.update({n: s for n, s in known.items() if n in floats})
     weights = _noise(model, shapes, rng)
     used = {name for n in kept for name in n.input}
+    weights = {key: value for key, value in weights.items() if key in used}
     others = [i for i in model.graph.initializer if i.name not in weights and i.name in used]
     del model.graph.node[:]
     model.graph.node.extend(kept)
@@ -225,7 +226,7 @@ def light_model(name: str, seed: int = 0) -> Any:
         numpy_helper.from_array(value, key) for key, value in weights.items()
     )
     names = {*weights, *(i.name for i in others)}
-    inputs = [i for i in model.graph.input if i.name not in names]
+    inputs = [i for i in model.graph.input if i.name in used - names]
     del model.graph.input[:]
     model.graph.input.extend(inputs)
     model.ir_version = max(model.ir_version, 4)  # from which on weights need not be inputs
