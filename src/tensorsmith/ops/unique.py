@@ -6,8 +6,8 @@ from typing import Final, no_type_check
 
 from tensorsmith import script as T
 from tensorsmith import te
-from tensorsmith.ir import Buffer, DType, ExprLike, Kind, Stmt, TensorProgram, as_expr, seq
-from tensorsmith.ops.gather import gather
+from tensorsmith.ir import Buffer, DType, Expr, ExprLike, Kind, Stmt, TensorProgram, as_expr, seq
+from tensorsmith.ops.gather import gather, held
 from tensorsmith.ops.indexing import product
 from tensorsmith.ops.movement import reshape, transpose
 from tensorsmith.ops.operands import as_axis, one_dtype
@@ -17,18 +17,14 @@ from tensorsmith.ops.statements import inlined
 from tensorsmith.te import Tensor
 
 
-def _sorted_groups(type_: DType) -> TensorProgram:  # noqa: C901 - one script, one algorithm
-    """Rows in lexicographic order, and the number of the group of equals that each belongs to."""
+def _sorted_rows(type_: DType) -> TensorProgram:
+    """The positions of rows in lexicographic order: runs of 1, 2, 4, ... are merged."""
     n, width = T.dims("n width", min=0)
     before = precedes(type_)
 
     @T.program
     @no_type_check  # a script, which is parsed
-    def group_rows(  # noqa: C901, PLR0912 - see above
-        X: T.Buffer((n, width), type_),
-        order: T.Buffer((n,), "int64"),
-        group: T.Buffer((n,), "int64"),
-    ) -> None:
+    def sort_rows(X: T.Buffer((n, width), type_), order: T.Buffer((n,), "int64")) -> None:
         scratch = T.alloc((n,), "int64")
         run = T.alloc((1,), "index")
         begin = T.alloc((1,), "index")
@@ -70,47 +66,41 @@ def _sorted_groups(type_: DType) -> TensorProgram:  # noqa: C901 - one script, o
             for i in range(n):
                 order[i] = scratch[i]
             run[0] = 2 * run[0]
-        run[0] = -1
-        for i in range(n):
-            less[0] = i == 0
-            if i > 0:
-                for c in range(width):
-                    if before(X[order[i - 1], c], X[order[i], c]):
-                        less[0] = True
-            if less[0]:
-                run[0] = run[0] + 1
-            group[i] = T.int64(run[0])
 
-    made: TensorProgram = group_rows
+    made: TensorProgram = sort_rows
     return made
 
 
 def _number_groups(*, is_sorted: bool) -> TensorProgram:
-    """Of groups in order: where each begins, which one a row is of, how many rows it has."""
+    """Of rows in order, some the first of equals: where each group begins, which one a row is of,
+    and how many rows it has."""
     n, count = T.dims("n count", min=0)
 
     @T.program
     @no_type_check  # a script, which is parsed
     def number_groups(
         order: T.Buffer((n,), "int64"),
-        group: T.Buffer((n,), "int64"),
+        starts: T.Buffer((n,), "bool"),
         first: T.Buffer((count,), "int64"),
         inverse: T.Buffer((n,), "int64"),
         counts: T.Buffer((count,), "int64"),
     ) -> None:
         number = T.alloc((n,), "int64")
         place = T.alloc((n,), "int64")
-        seen = T.alloc((1,), "index")
+        seen = T.alloc((1,), "int64")
+        seen[0] = T.int64(-1)
         for i in range(n):
+            if starts[i]:
+                seen[0] = seen[0] + T.int64(1)
+            place[order[i]] = seen[0]
             number[i] = T.int64(i) if is_sorted else T.int64(-1)
-            place[order[i]] = group[i]
         for k in range(count):
             counts[k] = T.int64(0)
-        seen[0] = 0
+        seen[0] = T.int64(0)
         for i in range(n):
             if number[place[i]] < 0:
-                number[place[i]] = T.int64(seen[0])
-                seen[0] = seen[0] + 1
+                number[place[i]] = seen[0]
+                seen[0] = seen[0] + T.int64(1)
             inverse[i] = number[place[i]]
             if inverse[i] < T.int64(count):
                 if counts[inverse[i]] == 0:
@@ -131,18 +121,25 @@ def _as_rows(x: Tensor, axis: int | None) -> Tensor:
 
 
 def _grouped(x: Tensor, axis: int | None) -> tuple[Tensor, Tensor]:
-    """The order of the rows and the group of each in that order."""
+    """The order of the rows, and whether each in that order differs from the one before."""
     one_dtype("unique", Kind.NUMBER | Kind.BOOL, x)
     rows = _as_rows(x, None if axis is None else as_axis("unique", axis, x.rank))
-    spec = ((rows.shape[0],), "int64")
+    n, width = rows.shape
 
-    def body(elements: Buffer, order: Buffer, group: Buffer) -> Stmt:
-        if spec[0][0] is as_expr(0):
+    def body(elements: Buffer, order: Buffer) -> Stmt:
+        if n is as_expr(0):
             return seq()
-        return inlined(_sorted_groups(x.dtype), elements, order, group)
+        return inlined(_sorted_rows(x.dtype), elements, order)
 
-    order, group = te.extern(body, [rows], [spec, spec], "groups")
-    return order, group
+    order = te.extern(body, [rows], ((n,), "int64"), "order")
+    before, column = precedes(x.dtype), te.reduce_axis(width, "column")
+
+    def differs(i: Expr) -> te.Reduce:
+        last, here = (rows[held(order[k], n), column] for k in (T.max(i - 1, 0), i))
+        return te.any(before(last, here), axis=column)
+
+    changes = te.compute((n,), differs, "changes")
+    return order, te.compute((n,), lambda i: T.equal(i, 0) | changes[i], "starts")
 
 
 def unique_count(x: Tensor, *, axis: int | None = None) -> Tensor:
@@ -150,9 +147,9 @@ def unique_count(x: Tensor, *, axis: int | None = None) -> Tensor:
 
     NaN equals itself here.
     """
-    _, group = _grouped(x, axis)
-    n = group.shape[0]
-    return te.compute((), lambda: T.select(n > 0, group[T.max(n - 1, 0)] + 1, 0), "unique_count")
+    _, starts = _grouped(x, axis)
+    i = te.reduce_axis(starts.shape[0], "i")
+    return te.compute((), lambda: te.sum(T.cast(starts[i], "int64"), axis=i), "unique_count")
 
 
 def unique(
@@ -163,7 +160,7 @@ def unique(
     count: how many there are, as `unique_count` tells.
     Returns them, where each first occurs, which of them each element is, and how often each occurs.
     """
-    order, group = _grouped(x, axis)
+    order, starts = _grouped(x, axis)
     n, most = order.shape[0], as_expr(count)
 
     def body(*buffers: Buffer) -> Stmt:
@@ -173,7 +170,7 @@ def unique(
 
     first, inverse, counts = te.extern(
         body,
-        [order, group],
+        [order, starts],
         [((most,), "int64"), ((n,), "int64"), ((most,), "int64")],
         "unique",
     )
