@@ -17,8 +17,8 @@ from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError
 from tensorsmith.ir import Expr, ExprLike, Kind, as_expr, as_exprs
 from tensorsmith.ir.dtype import float64
-from tensorsmith.ops.indexing import axis_numbers, clamped
-from tensorsmith.ops.operands import computed_in, converted, one_dtype
+from tensorsmith.ops.indexing import clamped
+from tensorsmith.ops.operands import as_axes, computed_in, converted, one_dtype
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.quantize import saturated
 from tensorsmith.te import Tensor
@@ -157,7 +157,7 @@ def resize(  # noqa: PLR0913 - these are independent of each other
     ):
         if value not in known:
             raise ShapeError(f"resize has no {what} {value!r}", try_=f"one of {', '.join(known)}")
-    along = axis_numbers(range(x.rank) if axes is None else axes, x.rank, "resize")
+    along = as_axes("resize", axes, x.rank)
     if len(shape) != len(along) or (factors is not None and len(factors) != len(along)):
         raise ShapeError("resize takes an extent and a scale for each axis")
     if antialias and scales is not None and mode != "nearest":
