@@ -7,6 +7,7 @@ from typing import Final
 
 from tensorsmith.frontend.onnx.node import Converter, Node
 from tensorsmith.frontend.onnx.strings import label_encoder
+from tensorsmith.frontend.onnx.trees import tree_ensemble
 from tensorsmith.ir import Buffer
 
 
@@ -26,5 +27,6 @@ CONVERTERS: Final[Mapping[str, Converter | Mapping[int, Converter]]] = {
     "ArrayFeatureExtractor": array_feature_extractor,
     "Binarizer": binarizer,
     "LabelEncoder": label_encoder,
+    "TreeEnsemble": tree_ensemble,
 }
 """By operator of the domain ai.onnx.ml."""

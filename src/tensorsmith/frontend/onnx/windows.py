@@ -247,6 +247,23 @@ def max_unpool(node: Node) -> Buffer:
     return node("pad", made, before=(as_expr(0),) * x.rank, after=after)
 
 
+def col2im(node: Node) -> Buffer:
+    """Columns back to an image."""
+    image, block = node.numbers_of(1, "extent", low=0), node.numbers_of(2, "block", low=0)
+    if image is None or block is None or len(image) != len(block):
+        node.wrong("the image and the block have as many dimensions")
+    rank = len(image)
+    return node(
+        "col2im",
+        node.tensor(),
+        image=image,
+        block=block,
+        strides=_amounts(node, "strides", rank),
+        dilations=_amounts(node, "dilations", rank),
+        pads=node.integers("pads", (0,) * (2 * rank)),
+    )
+
+
 def over_image(op: str) -> Converter:
     """The converter for a reduction of all spatial axes, which stay."""
 
@@ -272,6 +289,7 @@ def global_lp_pool(node: Node) -> Buffer:
 
 CONVERTERS: Final[Mapping[str, Converter | Mapping[int, Converter]]] = {
     "AveragePool": average_pool,
+    "Col2Im": col2im,
     "Conv": conv,
     "ConvInteger": conv_integer,
     "ConvTranspose": conv_transpose,
