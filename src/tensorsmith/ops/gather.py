@@ -12,13 +12,12 @@ from tensorsmith import te
 from tensorsmith.errors import ShapeError
 from tensorsmith.ir import Const, Expr, ExprLike
 from tensorsmith.ops.indexing import (
-    axis_number,
     check_extents,
     check_integer,
-    check_rank,
     clamped,
     from_end,
 )
+from tensorsmith.ops.operands import as_axis, check_rank
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.te import Tensor
 
@@ -31,7 +30,7 @@ def held(position: ExprLike, extent: Expr) -> Expr:
 def gather(x: Tensor, positions: Tensor, *, axis: int = 0) -> Tensor:
     """The slices of `x` at `positions` along `axis`, whose shape takes the place of the axis."""
     check_integer(positions, "the positions of gather")
-    along = axis_number(axis, x.rank, "gather")
+    along = as_axis("gather", axis, x.rank)
     shape = (*x.shape[:along], *positions.shape, *x.shape[along + 1 :])
     stop = along + positions.rank
 
@@ -45,8 +44,8 @@ def gather(x: Tensor, positions: Tensor, *, axis: int = 0) -> Tensor:
 def gather_elements(x: Tensor, positions: Tensor, *, axis: int = 0) -> Tensor:
     """At each index of `positions` the element of `x` there, but for the axis, which it says."""
     check_integer(positions, "the positions of gather_elements")
-    along = axis_number(axis, x.rank, "gather_elements")
-    check_rank(positions, x.rank, "gather_elements with positions of another rank: it")
+    along = as_axis("gather_elements", axis, x.rank)
+    check_rank("gather_elements with positions of another rank: it", positions, x.rank, x.rank)
 
     def element(*i: Expr) -> Expr:
         at = [
@@ -70,7 +69,7 @@ def gather_nd(x: Tensor, positions: Tensor, *, batch_dims: int = 0) -> Tensor:
     Raises ShapeError if the last extent is not constant, or above the rank of `x`.
     """
     check_integer(positions, "the positions of gather_nd")
-    check_rank(positions, range(batch_dims + 1, 99), "gather_nd: positions")
+    check_rank("gather_nd: positions", positions, batch_dims + 1)
     last = positions.shape[-1]
     if not isinstance(last, Const) or int(last.value) + batch_dims > x.rank:
         raise ShapeError(
@@ -95,8 +94,8 @@ def array_feature_extractor(x: Tensor, positions: Tensor) -> Tensor:
     A vector is taken as a matrix of one row. Source: ONNX-ML, ArrayFeatureExtractor.
     """
     check_integer(positions, "the positions of array_feature_extractor")
-    check_rank(x, range(1, 99), "array_feature_extractor")
-    check_rank(positions, range(1, 99), "array_feature_extractor: positions")
+    check_rank("array_feature_extractor", x, 1)
+    check_rank("array_feature_extractor: positions", positions, 1)
     count = positions.shape[-1]
     first = (0,) * (positions.rank - 1)
     rows = x.shape[:-1] or (1,)

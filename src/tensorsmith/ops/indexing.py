@@ -1,4 +1,4 @@
-"""Positions: axes counted from the end, positions held within a tensor, ranges of indices."""
+"""Positions: held within a tensor, counted from its end, and the ranges of indices."""
 
 from __future__ import annotations
 
@@ -6,39 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from tensorsmith import script as T
 from tensorsmith.arith import Analyzer
-from tensorsmith.errors import DTypeError, ShapeError
+from tensorsmith.errors import DTypeError
 from tensorsmith.ir import Const, DType, Expr, ExprLike, Select, Var, as_expr, select
 from tensorsmith.ir.dtype import index
 from tensorsmith.ir.expr import equal
 from tensorsmith.ops.requirements import require
 from tensorsmith.te import Tensor
-
-
-def axis_number(axis: int, rank: int, what: str) -> int:
-    """`axis` counted from the front. Raises ShapeError unless ``-rank <= axis < rank``."""
-    if not -rank <= axis < rank:
-        raise ShapeError(
-            f"{what} has no axis {axis}",
-            given=f"a tensor of rank {rank}",
-            try_=f"an axis from {-rank} to {rank - 1}" if rank else "a tensor with dimensions",
-        )
-    return axis % rank
-
-
-def axis_numbers(axes: Sequence[int], rank: int, what: str) -> tuple[int, ...]:
-    """Each of `axes` counted from the front. Raises ShapeError for one that is named twice."""
-    found = tuple(axis_number(a, rank, what) for a in axes)
-    if len(set(found)) < len(found):
-        raise ShapeError(f"{what} names an axis twice", given=f"axes {tuple(axes)}")
-    return found
-
-
-def check_rank(x: Tensor, rank: int | range, what: str) -> None:
-    """Raise ShapeError unless the rank of `x` is `rank`, or among the range."""
-    allowed = range(rank, rank + 1) if isinstance(rank, int) else rank
-    if x.rank not in allowed:
-        ranks = str(rank) if isinstance(rank, int) else f"{rank.start} or more"
-        raise ShapeError(f"{what} takes a tensor of rank {ranks}", given=repr(x))
 
 
 def check_extents(a: ExprLike, b: ExprLike, what: str) -> None:

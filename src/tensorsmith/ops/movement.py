@@ -13,16 +13,14 @@ from tensorsmith.ir import Expr, ExprLike, Select, as_expr, as_exprs
 from tensorsmith.ir.expr import equal
 from tensorsmith.ops.indexing import (
     as_index,
-    axis_number,
-    axis_numbers,
     check_extents,
     check_integer,
-    check_rank,
     is_one,
     product,
     ranges,
     read,
 )
+from tensorsmith.ops.operands import as_axes, as_axis, check_rank
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.requirements import require
 from tensorsmith.te import Tensor
@@ -111,7 +109,7 @@ def _split(at: list[Expr], chosen: Sequence[int], extents: Sequence[Expr], posit
 def expand_dims(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     """`x` with dimensions of extent 1 at `axes` of the result."""
     rank = x.rank + len(axes)
-    added = set(axis_numbers(axes, rank, "expand_dims"))
+    added = set(as_axes("expand_dims", axes, rank))
     kept = [d for d in range(rank) if d not in added]
     extents = [as_expr(1)] * rank
     for axis, extent in zip(kept, x.shape, strict=True):
@@ -121,7 +119,7 @@ def expand_dims(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
 
 def squeeze(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     """`x` without the dimensions `axes`. Raises ShapeError if one is known not to be 1."""
-    gone = set(axis_numbers(axes, x.rank, "squeeze"))
+    gone = set(as_axes("squeeze", axes, x.rank))
     for axis in sorted(gone):
         check_extents(x.shape[axis], 1, f"squeeze of axis {axis}, whose extent is not 1")
     kept = [d for d in range(x.rank) if d not in gone]
@@ -138,7 +136,7 @@ def squeeze(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
 def transpose(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     """Dimension d of the result is dimension ``axes[d]`` of `x`. Raises ShapeError if axes are
     missing or named twice."""
-    order = axis_numbers(axes, x.rank, "transpose")
+    order = as_axes("transpose", axes, x.rank)
     if len(order) != x.rank:
         raise ShapeError("transpose names all axes", given=f"axes {axes}, rank {x.rank}")
     place = {axis: d for d, axis in enumerate(order)}
@@ -151,7 +149,7 @@ def transpose(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
 
 def flip(x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     """`x` in reverse along `axes`."""
-    reverse = set(axis_numbers(axes, x.rank, "flip"))
+    reverse = set(as_axes("flip", axes, x.rank))
 
     def element(*axes: Expr) -> Expr:
         at = [
@@ -171,11 +169,11 @@ def concat(*xs: Tensor, axis: int) -> Tensor:
     if not xs:
         raise ShapeError("concat takes at least one tensor")
     first = xs[0]
-    along = axis_number(axis, first.rank, "concat")
+    along = as_axis("concat", axis, first.rank)
     for x in xs[1:]:
         if x.dtype is not first.dtype:
             raise DTypeError("concat takes tensors of one type", given=f"{first!r}, {x!r}")
-        check_rank(x, first.rank, "concat")
+        check_rank("concat", x, first.rank, first.rank)
         for d in range(first.rank):
             if d != along:
                 what = f"concat along axis {along} of extents that differ in dimension {d}"
@@ -238,7 +236,7 @@ def depth_to_space(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
 
     mode: which part of the channel is the block, as in ONNX: 'DCR' (the front) or 'CRD' (the back).
     """
-    check_rank(x, 4, "depth_to_space")
+    check_rank("depth_to_space", x, 4, 4)
     batch, channels, height, width = x.shape
     check_extents(channels % (block * block), 0, "channels that blocks do not divide")
     depth = channels // (block * block)
@@ -254,7 +252,7 @@ def depth_to_space(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
 
 def space_to_depth(x: Tensor, *, block: int, mode: str = "DCR") -> Tensor:
     """The inverse of `depth_to_space`: (n, c, h, w) to (n, c*b*b, h/b, w/b)."""
-    check_rank(x, 4, "space_to_depth")
+    check_rank("space_to_depth", x, 4, 4)
     batch, channels, height, width = x.shape
     for extent in (height, width):
         check_extents(extent % block, 0, "an image that blocks do not divide")
@@ -275,9 +273,9 @@ def reverse_sequence(
 ) -> Tensor:
     """The first ``lengths[b]`` elements along `time_axis` in reverse, for each b of the batch."""
     check_integer(lengths, "the lengths of reverse_sequence")
-    check_rank(lengths, 1, "the lengths of reverse_sequence")
-    batch = axis_number(batch_axis, x.rank, "reverse_sequence")
-    time = axis_number(time_axis, x.rank, "reverse_sequence")
+    check_rank("the lengths of reverse_sequence", lengths, 1, 1)
+    batch = as_axis("reverse_sequence", batch_axis, x.rank)
+    time = as_axis("reverse_sequence", time_axis, x.rank)
     if batch == time:
         raise ShapeError("batch and time of reverse_sequence are one axis", given=f"axis {batch}")
     check_extents(lengths.shape[0], x.shape[batch], "one length a sequence")
@@ -293,7 +291,7 @@ def reverse_sequence(
 
 def flatten(x: Tensor, *, axis: int) -> Tensor:
     """`x` as a matrix: the dimensions before `axis` are the rows, the others the columns."""
-    cut = axis if axis == x.rank else axis_number(axis, max(x.rank, 1), "flatten")
+    cut = axis if axis == x.rank else as_axis("flatten", axis, max(x.rank, 1))
     return reshape(x, shape=(product(x.shape[:cut]), product(x.shape[cut:])))
 
 

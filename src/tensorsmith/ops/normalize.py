@@ -371,7 +371,7 @@ def mean_variance_norm(
 ) -> Tensor:
     """(x - mean) / (deviation + epsilon) over the axes."""
     type_ = one_dtype("mean_variance_norm", Kind.FLOAT, x)
-    over = as_axes("mean_variance_norm", axes, x.rank)
+    over = sorted(as_axes("mean_variance_norm", axes, x.rank))
     mean, variance = _moments(x, over)
 
     def element(*i: Expr) -> Expr:

@@ -52,16 +52,16 @@ def as_axis(op: str, axis: int, rank: int) -> int:
 
 
 def as_axes(op: str, axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """The axes in order, counted from the front; None means all of them.
+    """The axes, counted from the front; None means all of them.
 
     Raises ShapeError for one that is not there or is given twice.
     """
     if axes is None:
         return tuple(range(rank))
-    found = sorted(as_axis(op, a, rank) for a in axes)
+    found = tuple(as_axis(op, a, rank) for a in axes)
     if len(set(found)) < len(found):
         raise ShapeError(f"{op} names an axis twice", given=f"axes={tuple(axes)}")
-    return tuple(found)
+    return found
 
 
 def computed_in(type_: DType) -> DType:

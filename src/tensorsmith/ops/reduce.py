@@ -7,7 +7,6 @@ identity: 0, 1, the lowest or highest value; a mean gives NaN.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce as fold
 from typing import Final
 
 from tensorsmith import te
@@ -25,6 +24,7 @@ from tensorsmith.ir import (
     const,
 )
 from tensorsmith.ir.dtype import float64
+from tensorsmith.ops.indexing import product
 from tensorsmith.ops.operands import (
     as_axes,
     as_axis,
@@ -103,7 +103,7 @@ def _reduction(
 
     def compute(x: Tensor, *, axes: Axes = None, keep_dims: bool = True) -> Tensor:
         type_ = one_dtype(name, kinds, x)
-        over = as_axes(name, axes, x.rank)
+        over = sorted(as_axes(name, axes, x.rank))
         total = reduced(
             reducer,
             x,
@@ -158,7 +158,7 @@ def _extreme(name: str, numbers: Reducer, bools: Reducer, doc: str) -> Operator:
     def compute(x: Tensor, *, axes: Axes = None, keep_dims: bool = True) -> Tensor:
         type_ = one_dtype(name, _ARITHMETIC | Kind.BOOL, x)
         reducer = bools if type_.is_bool else numbers
-        over = as_axes(name, axes, x.rank)
+        over = sorted(as_axes(name, axes, x.rank))
         return reduced(reducer, x, over, keep_dims=keep_dims, name=name)
 
     compute.__name__ = name
@@ -174,14 +174,13 @@ _EXTREMES: Final = (
 
 def number_of(x: Tensor, axes: Sequence[int]) -> Expr:
     """How many elements the axes have together."""
-    one: Expr = const(1)
-    return fold(lambda a, b: a * b, (x.shape[d] for d in axes), one)
+    return product(x.shape[d] for d in axes)
 
 
 def reduce_mean(x: Tensor, *, axes: Axes = None, keep_dims: bool = True) -> Tensor:
     """The mean, over all axes by default; of integers rounded towards zero, and 0 of nothing."""
     type_ = one_dtype("reduce_mean", _ARITHMETIC, x)
-    over = as_axes("reduce_mean", axes, x.rank)
+    over = sorted(as_axes("reduce_mean", axes, x.rank))
     inner = computed_in(type_)
     total = reduced(
         te.sum,
@@ -211,7 +210,7 @@ def finite_or_zero(value: Expr) -> Expr:
 def reduce_log_sum_exp(x: Tensor, *, axes: Axes = None, keep_dims: bool = True) -> Tensor:
     """The logarithm of the sum of exponentials, over all axes by default; without overflow."""
     type_ = one_dtype("reduce_log_sum_exp", Kind.FLOAT, x)
-    over = as_axes("reduce_log_sum_exp", axes, x.rank)
+    over = sorted(as_axes("reduce_log_sum_exp", axes, x.rank))
     largest = reduced(
         te.max,
         x,

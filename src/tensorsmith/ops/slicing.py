@@ -12,14 +12,12 @@ from tensorsmith.ir import Cast, Const, Expr, ExprLike, Select, as_expr, as_expr
 from tensorsmith.ir.dtype import dtype as as_dtype
 from tensorsmith.ops.indexing import (
     as_index,
-    axis_number,
-    axis_numbers,
-    check_rank,
     from_end,
     ranges,
     read,
     zero,
 )
+from tensorsmith.ops.operands import as_axes, as_axis, check_rank
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.te import Tensor
 
@@ -82,7 +80,7 @@ def slice_(
     All positions lie within the axis: see `slice_range`. steps: 1 if not given; may be negative.
     axes: all dimensions if not given.
     """
-    along = axis_numbers(range(x.rank) if axes is None else axes, x.rank, "slice")
+    along = as_axes("slice", axes, x.rank)
     if not len(along) == len(starts) == len(extents) or len(steps) not in (0, len(along)):
         raise ShapeError(
             "slice takes a start, an extent and a step for each axis",
@@ -109,7 +107,7 @@ def range_(start: Tensor, step: Tensor, *, count: ExprLike) -> Tensor:
     if start.dtype is not step.dtype:
         raise DTypeError("start and step of a range have one type", given=f"{start!r}, {step!r}")
     for scalar in (start, step):
-        check_rank(scalar, 0, "range")
+        check_rank("range", scalar, 0, 0)
     return te.compute(
         (as_expr(count),), lambda i: start[()] + _numbered(i, start.dtype.name) * step[()], "range"
     )
@@ -118,7 +116,7 @@ def range_(start: Tensor, step: Tensor, *, count: ExprLike) -> Tensor:
 def range_count(start: Tensor, stop: Tensor, step: Tensor) -> Tensor:
     """How many elements ``start, start + step, ...`` has before `stop`: an int64 scalar."""
     for scalar in (start, stop, step):
-        check_rank(scalar, 0, "range")
+        check_rank("range", scalar, 0, 0)
         if scalar.dtype is not start.dtype:
             raise DTypeError("the ends of a range have one type", given=f"{start!r}, {scalar!r}")
 
@@ -151,8 +149,8 @@ def one_hot(positions: Tensor, values: Tensor, *, depth: ExprLike, axis: int = -
 
     positions: numbers; negative ones count from the end of the axis, others outside are nowhere.
     """
-    check_rank(values, 1, "the values of one_hot")
-    along = axis_number(axis, positions.rank + 1, "one_hot")
+    check_rank("the values of one_hot", values, 1, 1)
+    along = as_axis("one_hot", axis, positions.rank + 1)
     extent = as_expr(depth)
     shape = (*positions.shape[:along], extent, *positions.shape[along:])
 
@@ -183,7 +181,7 @@ def center_crop_pad(
 
     Where the number is odd, one more is cut at the front's expense of the back, as ONNX has it.
     """
-    along = axis_numbers(range(x.rank) if axes is None else axes, x.rank, "center_crop_pad")
+    along = as_axes("center_crop_pad", axes, x.rank)
     if len(along) != len(shape):
         raise ShapeError("center_crop_pad takes one extent an axis", given=f"{shape} for {along}")
     wanted = dict(zip(along, as_exprs(shape), strict=True))
