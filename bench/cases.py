@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.ir import TensorProgram
 
@@ -133,6 +134,42 @@ def batched(batch: int, m: int, n: int, k: int) -> Case:
     )
 
 
+def integer_matmul(m: int, n: int, k: int) -> Case:
+    """C[m, n] = A[m, k] B[k, n], of unsigned and signed bytes, in 32-bit integers."""
+
+    def program() -> TensorProgram:
+        a, b = te.placeholder((m, k), "uint8", name="A"), te.placeholder((k, n), "int8", name="B")
+        r = te.reduce_axis(k, "k")
+        c = te.compute(
+            (m, n), lambda i, j: te.sum(T.int32(a[i, r]) * T.int32(b[r, j]), axis=r), "C"
+        )
+        return te.program([a, b], c, "integer_matmul")
+
+    def signed(a: Any, b: Any) -> Any:  # PyTorch's tensors
+        """PyTorch multiplies signed bytes alone, so A holds no more than 7 bits."""
+        import torch
+
+        return torch._int_mm(a.view(torch.int8), b)  # noqa: SLF001  # it has no public name
+
+    return Case(
+        name=f"matmul_u8s8_{m}x{n}x{k}",
+        group="integers",
+        program=program,
+        inputs=lambda rng: [
+            rng.integers(0, 128, (m, k), dtype=np.uint8),
+            rng.integers(-128, 128, (k, n), dtype=np.int8),
+        ],
+        reference=lambda a, b: a.astype(np.float64) @ b.astype(np.float64),
+        tolerance=0,
+        flops=2.0 * m * n * k,
+        bytes=float(m * k + k * n + 4 * m * n),
+        output_shape=(m, n),
+        output_dtype="int32",
+        torch=signed,
+        onnx=(("MatMulInteger", ("i0", "i1"), {}),),
+    )
+
+
 def all_cases() -> dict[str, Case]:
     """Every case by name."""
     from memory_cases import memory_cases
@@ -144,5 +181,6 @@ def all_cases() -> dict[str, Case]:
         cases += [matmul(m, n, k) for n, k in pairs]
     cases += [matmul(128, 768, 3072, transpose_b=True), matmul(1, 4096, 4096, transpose_b=True)]
     cases += [batched(12, 128, 128, 64), batched(12, 128, 64, 128)]
+    cases += [integer_matmul(s, s, s) for s in (256, 1024)] + [integer_matmul(128, 768, 3072)]
     cases += memory_cases()
     return {c.name: c for c in cases}

@@ -201,6 +201,8 @@ def share_of_limit(case: Case, figures: dict[str, Any], limit: limits.Limits) ->
     """How near we are to what the machine can do: of the two limits the one that binds."""
     if "median_us" not in figures:
         return None
+    if case.group == "integers":
+        return None  # the limits are those of floats
     compute = case.flops / (limit.gflops * 1e9)
     memory = case.bytes / (limit.copy_gbs * 1e9) if case.group == "memory" else 0.0
     return max(compute, memory) / (figures["median_us"] * 1e-6)

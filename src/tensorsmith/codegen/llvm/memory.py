@@ -27,6 +27,7 @@ from tensorsmith.ir import (
     as_expr,
     equal,
     free_vars,
+    substitute,
 )
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class Memory:
         assert loop is not None
         lanes = loop.lanes
         element = memory_type(buffer.dtype)
-        column = self.tile_column(buffer, lane, element, lanes)
+        column = self.from_tile(buffer, lane, element, lanes)
         if column is not None:
             raw = column
         elif lane.stride == 1:
@@ -179,12 +180,31 @@ class Memory:
         module = self.function.module
         return Lanes(casts.from_memory(module, self.text.value, buffer.dtype, raw, lanes), lanes)
 
-    def tile_column(self, buffer: Buffer, lane: Lane, element: str, lanes: int) -> str | None:
-        """A column of a tile whose rows are in registers; None if it is none."""
-        if lane.stride in (None, 1) or type(lane.offset) is not Const:
+    def from_tile(self, buffer: Buffer, lane: Lane, element: str, lanes: int) -> str | None:
+        """Elements across the rows of a tile that are in registers; None if they are not such."""
+        if lane.stride == 1 or buffer not in self.tiles.rows:
             return None
-        column = Column(int(lane.offset.value), lane.stride or 0, lanes)
+        if lane.stride is None:
+            places = self.places(lane.offset, lanes)
+            return None if places is None else self.tiles.interleave(buffer, places, element)
+        if type(lane.offset) is not Const:
+            return None
+        column = Column(int(lane.offset.value), lane.stride, lanes)
         return self.tiles.load(buffer, column, element, buffer.dtype.element.bytes)
+
+    def places(self, offset: Expr, lanes: int) -> list[int] | None:
+        """The offset in each lane, if that is all that it depends on."""
+        loop = self.function.loop
+        assert loop is not None
+        if free_vars(offset) != (loop.var,) or type(loop.start) is not Const:
+            return None
+        first = int(loop.start.value)
+        found = [
+            self.function.facts.simplify(substitute(offset, {loop.var: as_expr(first + k)}))
+            for k in range(lanes)
+        ]
+        places = [int(e.value) for e in found if type(e) is Const]
+        return places if len(places) == lanes else None
 
     def load_one(self, buffer: Buffer, offset: Expr) -> str:
         """A load that is the same in all lanes."""

@@ -99,6 +99,46 @@ class Tiles:
             self.columns[key] = transpose(self.text, found, (element, element_bytes), size)
         return self.columns[key][column.start - first]
 
+    def interleave(self, buffer: Buffer, places: Sequence[int], element: str) -> str | None:
+        """The vector of the elements at `places`, if they are the columns of two or four rows, one
+        after the other; None if they are not, or not at hand."""
+        rows = self.rows.get(buffer, {})
+        group = next((k for k, p in enumerate(places) if p == places[0] + 1), 0)
+        if group not in (2, 4) or len(places) % group:
+            return None
+        first = max((a for a in rows if a <= places[0]), default=None)
+        if first is None:
+            return None
+        column, size = places[0] - first, rows[first].lanes
+        starts = [p - column for p in places[:group]]
+        wanted = [starts[k % group] + column + k // group for k in range(len(places))]
+        if list(places) != wanted or column + len(places) // group > size:
+            return None
+        found = [rows[a] for a in starts if a in rows]
+        label = self.text.label
+        if len(found) < group or any(r.lanes != size or r.label != label for r in found):
+            return None
+        across = range(column, column + len(places) // group)
+        pairs = [
+            self._shuffle(
+                (a.value, b.value), (element, size), [x for c in across for x in (c, size + c)]
+            )
+            for a, b in zip(found[::2], found[1::2], strict=True)
+        ]
+        if group == 2:
+            return pairs[0]
+        half = len(places) // 2
+        both = [x for k in range(0, half, 2) for x in (k, k + 1, half + k, half + k + 1)]
+        return self._shuffle((pairs[0], pairs[1]), (element, half), both)
+
+    def _shuffle(self, values: tuple[str, str], type_: tuple[str, int], lanes: list[int]) -> str:
+        of = vector(*type_)
+        mask = ", ".join(f"i32 {k}" for k in lanes)
+        return self.text.value(
+            f"shufflevector {of} {values[0]}, {of} {values[1]},"
+            f" {vector('i32', len(lanes))} <{mask}>"
+        )
+
 
 def can_transpose(columns: int, rows: int, element_bytes: int) -> bool:
     """Whether a matrix of so many columns and rows of such elements is transposed in registers."""

@@ -10,6 +10,7 @@ from tensorsmith.codegen.lower.blocks import lower_blocks
 from tensorsmith.codegen.lower.calls import MOST_STATEMENTS, inline_calls, prepare_calls
 from tensorsmith.codegen.lower.compact import compact_buffers
 from tensorsmith.codegen.lower.hoist import hoist_loads
+from tensorsmith.codegen.lower.instructions import select_instructions
 from tensorsmith.codegen.lower.partition import partition_loops
 from tensorsmith.codegen.lower.scheduled import mark_scheduled
 from tensorsmith.codegen.lower.software_pipeline import pipeline_loops
@@ -34,6 +35,7 @@ def pipeline(
     most = 0 if check_bounds else MOST_STATEMENTS
     return (
         partial(inline_calls, functions=functions, most=most),
+        partial(select_instructions, target=target),
         lower_blocks,
         compact_buffers,
         pipeline_loops,
@@ -54,6 +56,7 @@ def shared_memory_pipeline(
     most = 0 if check_bounds else MOST_STATEMENTS
     return (
         partial(inline_calls, functions=functions, most=most),
+        partial(select_instructions, target=target),
         lower_blocks,
         partial(strip_vectors, vector_bytes=target.vector_bytes),
         partial(prepare_calls, functions=functions),

@@ -89,9 +89,24 @@ def _roles(block: Block, body: Store, left: Load, right: Load) -> Contraction | 
     if not places["k"]:
         return None
     roles = {name: tuple(found) for name, found in places.items()}
-    what = Contraction(body.buffer, left, right, **roles)
+    what = _without_units(block, Contraction(body.buffer, left, right, **roles))
     last = {it.var for it in block.iters}.intersection(free_vars(*body.indices[-1:]))
     return what.turned() if any(block.iters[at].var in last for at in what.m) else what
+
+
+def _without_units(block: Block, what: Contraction) -> Contraction:
+    """The same with iterators of one value as batches, but for one where there are no others."""
+    m, n = (
+        tuple(at for at in places if not _is_unit(block, at)) or places[-1:]
+        for places in (what.m, what.n)
+    )
+    apart = {*what.m, *what.n}.difference(m, n)
+    return replace(what, m=m, n=n, batch=tuple(sorted(apart.union(what.batch))))
+
+
+def _is_unit(block: Block, at: int) -> bool:
+    extent = block.iters[at].extent
+    return isinstance(extent, Const) and extent.value == 1
 
 
 def is_reduction(block: Block) -> bool:

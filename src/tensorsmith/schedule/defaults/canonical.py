@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
-from tensorsmith.ir import Block, Buffer, Expr, IndexMap, Load, Store, Var, postorder
+from tensorsmith.ir import Block, Buffer, Const, Expr, IndexMap, Load, Store, Var, postorder
 from tensorsmith.ir.stmt import ZERO
 from tensorsmith.schedule.defaults.analysis import Contraction
 from tensorsmith.schedule.errors import ScheduleError
@@ -19,6 +20,8 @@ from tensorsmith.schedule.refs import BlockRef
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.schedule.tree import find_block
 
+FEWEST_ALONG = 8
+"""Elements of the result that must lie side by side for the other axes to stay apart."""
 _Groups = Sequence[Sequence[int]]
 Axes = tuple[tuple[int, ...], ...]
 """Groups of axes of a buffer, each of which is one iterator of a block that writes it."""
@@ -28,10 +31,10 @@ Axes = tuple[tuple[int, ...], ...]
 class Product:
     """A matrix product ``C[batch.., m, n] += A[batch.., m, k] * B[batch.., k, n]``.
 
-    block: its iterators are the batches, m, n, k. left, right: the blocks that copy the operands
-    to `a` and `b`, which are indexed so, too. result: the block that copies `c` to where the result
-    belongs. axes: for each batch, m and n, the axes of the result that it is made of; none if the
-    result is not indexed by plain iterators.
+    block: its iterators are the batches, m, n, k; a batch may move one operand alone. left, right:
+    the blocks that copy the operands to `a` and `b`, which are indexed so, too. result: the block
+    that copies `c` to where the result belongs. axes: for each batch, m and n, the axes of the
+    result that it is made of; none if the result is not indexed by plain iterators.
     """
 
     block: BlockRef
@@ -55,21 +58,36 @@ def block_of(s: Schedule, ref: BlockRef) -> Block:
 def as_product(s: Schedule, ref: BlockRef, what: Contraction) -> Product:
     """Bring a contraction to the form of `Product`. Raises ScheduleError where that is not legal,
     as where an operand's index cannot be told from the iterators."""
-    axes = _axes(block_of(s, ref), [*((at,) for at in what.batch), what.m, what.n])
+    apart, along = _along(block_of(s, ref), what.n)
+    outer = (*what.batch, *apart)
+    axes = _axes(block_of(s, ref), [*((at,) for at in outer), what.m, along])
     left = s.reindex(ref, what.left.buffer.name, "read")
     right = s.reindex(ref, what.right.buffer.name, "read")
     result = s.reindex(ref, what.output.name, "write")
     block = block_of(s, ref)
     a, b = (_store(block_of(s, x)).buffer for x in (left, right))
     c = _store(block).buffer
-    groups = [(at,) for at in what.batch] + [what.m, what.n, what.k]
-    batches = len(what.batch)
+    groups = [(at,) for at in outer] + [what.m, along, what.k]
+    batches = len(outer)
     _fuse_block(s, ref, groups)
     _fuse_buffer(s, ref, a, (block, groups, (*range(batches + 1), batches + 2)))
     _fuse_buffer(s, ref, b, (block, groups, (*range(batches), batches + 2, batches + 1)))
     _fuse_result(s, result, c, (block, groups, tuple(range(batches + 2))))
     _fuse_buffer(s, ref, c, (block, groups, tuple(range(batches + 2))))
     return Product(ref, left, right, result, a.name, b.name, c.name, batches, axes)
+
+
+def _along(block: Block, n: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Those of the iterators `n` that stay apart, and those along which the result lies, so that
+    vectors of it are stored to neighbours."""
+    place: dict[Expr, int] = {e: d for d, e in enumerate(_store(block).indices)}
+    at = [place.get(block.iters[x].var, -1) for x in n]
+    first = len(n) - 1
+    while first and at[first] == at[first - 1] + 1 and at[first - 1] >= 0:
+        first -= 1
+    extents = [block.iters[x].extent for x in n[first:]]
+    known = prod(int(e.value) if isinstance(e, Const) else FEWEST_ALONG for e in extents)
+    return (n[:first], n[first:]) if known >= FEWEST_ALONG else ((), n)
 
 
 def _axes(block: Block, groups: _Groups) -> Axes:
@@ -84,11 +102,13 @@ def groups_of_user(s: Schedule, user: BlockRef, made: Buffer, axes: Axes) -> Axe
     """The places of the iterators of a block for each group of axes of a buffer, each element of
     which it uses once; none where each axis is alone.
 
-    Raises ScheduleError where the block has other iterators, too.
+    Raises ScheduleError where the block has other iterators, too, or other statements.
     """
     if all(len(group) == 1 for group in axes):
         return ()
     block = block_of(s, user)
+    if not isinstance(block.body, Store):
+        raise ScheduleError(f"block {user.name!r} is more than one store")
     number: dict[Expr, int] = {it.var: d for d, it in enumerate(block.iters)}
     at = _indices(block, made)
     if sorted(number.get(e, -1) for e in at) != list(range(len(block.iters))):

@@ -51,7 +51,7 @@ def schedule_contraction(
 
 def _is_streamed(block: Block, what: Contraction) -> bool:
     """Whether the result has few rows, and one iterator plays each part."""
-    plain = len(what.m) == len(what.n) == len(what.k) == 1 and not what.batch
+    plain = len(what.m) == len(what.n) == len(what.k) == 1 and _size(block, what.batch) == 1
     return plain and _size(block, what.m) <= FEW_ROWS
 
 

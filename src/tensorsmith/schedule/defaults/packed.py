@@ -10,17 +10,31 @@ Anatomy of high-performance matrix multiplication, 2008; Van Zee and van de Geij
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tensorsmith.ir import Block, Const, Expr, For, IndexMap, Load, Store, Var, free_vars, postorder
+from tensorsmith.ir import (
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    IndexMap,
+    Load,
+    Store,
+    Var,
+    free_vars,
+    postorder,
+)
 from tensorsmith.schedule.defaults.analysis import Contraction
 from tensorsmith.schedule.defaults.canonical import (
     Product,
     as_product,
     block_of,
 )
+from tensorsmith.schedule.defaults.dots import dot_for
 from tensorsmith.schedule.defaults.tiles import Sizes, Tiles, choose_tiles
-from tensorsmith.schedule.defaults.users import with_producers, with_users
+from tensorsmith.schedule.defaults.users import has_producer, with_producers, with_users
+from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.schedule.tree import find_loop
@@ -30,6 +44,8 @@ PACK_DEPTH = 16
 """Steps of `k` that are packed for all tiles before the next ones, so that few pages are in use."""
 PARALLEL_FLOPS = 2_000_000.0
 """Operations below which threads do not pay."""
+CONSTANTS = "constants"
+"""The attribute of a program that names the parameters that are the same in every call."""
 MOST_UNROLLED = 64
 """Vectors of one tile that are stored without a loop."""
 
@@ -54,13 +70,17 @@ class Operand:
     """How an operand gets to where the inner loop reads it.
 
     copy: the block that reads it from where it lies; pack: the one that lays it out in tiles.
-    turned: whether it lies along `k`, so that a tile is transposed on the way.
+    by_tiles: whether it goes through small tiles, to be transposed or interleaved on the way.
+    is_constant: whether it is the same in every call (see `CONSTANTS`), so that packing it may be
+        done once and for all: it is packed before everything else.
     """
 
     copy: BlockRef
     pack: BlockRef
-    turned: bool
+    by_tiles: bool
     size: int
+    width: int = 1
+    is_constant: bool = False
 
 
 def schedule_packed(
@@ -70,6 +90,7 @@ def schedule_packed(
 
     free: the blocks that may become part of it.
     """
+    dot = dot_for(block_of(s, ref), what, target)
     product = as_product(s, ref, what)
     block = block_of(s, ref)
     extents = [_known(it.extent) for it in block.iters]
@@ -77,17 +98,22 @@ def schedule_packed(
     for extent in extents[: product.batches]:
         batches *= extent or 1
     m, n, k = extents[product.batches :]
-    sizes = Sizes(m, n, k, what.output.dtype.bytes)
+    sizes = Sizes(m, n, k, what.output.dtype.bytes, what.right.dtype.bytes)
     tiles = choose_tiles(sizes, target, batches)
-    operands = _operands(s, product, tiles, free)
+    width = 1 if dot is None else dot.width
+    operands = _operands(s, product, tiles, free, width)
     result = with_users(s, product.result, product.axes, free)
-    nest = _nest(s, product, tiles, target.lanes(sizes.bytes))
+    nest = _nest(s, product, tiles, target.lanes(sizes.bytes), width)
     s.reverse_compute_at(result, nest.row)
-    places = _places(nest, tiles)
+    places = [
+        None if operand is not None and operand.is_constant else place
+        for operand, place in zip(operands, _places(nest, tiles), strict=True)
+    ]
     for operand, place in zip(operands, places, strict=True):
         if operand is not None and place is not None:
             s.compute_at(operand.pack, place)
-    s.vectorize(nest.lane)
+    if dot is None:
+        s.vectorize(nest.lane)
     s.unroll(nest.vector)
     s.unroll(nest.i)
     first = s.decompose_reduction(product.block, nest.k)
@@ -95,6 +121,8 @@ def schedule_packed(
     s.unroll(rows)
     s.unroll(vectors)
     s.vectorize(columns)
+    if dot is not None:
+        s.tensorize(nest.lane, dot.intrinsic)
     lanes = target.lanes(sizes.bytes)
     _finish_tile(s, result, nest.row, lanes)
     packing = [
@@ -114,15 +142,15 @@ def _known(extent: Expr) -> int | None:
 
 
 def _operands(
-    s: Schedule, product: Product, tiles: Tiles, free: Collection[str]
+    s: Schedule, product: Product, tiles: Tiles, free: Collection[str], width: int
 ) -> list[Operand | None]:
     """How A and B get to the inner loop, padded to whole tiles; None for one that is read where it
-    lies. The result is summed in a tile, too."""
+    lies. The result is summed in a tile, too. width: steps of `k` that one instruction takes."""
     block = block_of(s, product.block)
     at = product.batches
     steps = (tiles.rows * max(tiles.panel, 1), tiles.columns * max(tiles.strip, 1))
     padding = [1] * len(block.iters)
-    padding[at], padding[at + 1] = steps
+    padding[at : at + 3] = (*steps, width)
     sides = (
         (product.left, product.a, tiles.rows, at + 1),
         (product.right, product.b, tiles.columns, at),
@@ -133,26 +161,33 @@ def _operands(
         along = IndexMap(inputs, (*inputs[:at], inputs[at + 1], inputs[at]))
         s.transform_layout(product.block, product.b, along)
     made: dict[str, BlockRef] = {}
-    if not all(_divides(block.iters[d].extent, padding[d]) for d in (at, at + 1)):
+    if not all(_divides(block.iters[d].extent, padding[d]) for d in (at, at + 1, at + 2)):
         pads, backs = s.pad_einsum(product.block, padding)
         made = {p.name: p for p in (*pads, *backs)}
     found: list[Operand | None] = []
     lies_well = _lies_along(block_of(s, product.right), at + 1)
-    packed = (tiles.pack_a, tiles.pack_b or not lies_well or turned[1])
-    for (copy, name, size, _), is_turned, is_packed in zip(sides, turned, packed, strict=True):
+    must_pack = (
+        tiles.pack_a or (width > 1 and not turned[0]),
+        tiles.pack_b or width > 1 or not lies_well or turned[1],
+    )
+    for (copy, name, size, _), is_turned, is_packed in zip(sides, turned, must_pack, strict=True):
         pad = made.get(f"{name}_pad")
-        if not is_packed and pad is None:
+        is_constant = _is_constant(s, copy)
+        free_to_stay = pad is None and not is_constant and not has_producer(s, copy, free)
+        if free_to_stay and not is_packed:
             s.compute_inline(copy)
             found.append(None)
             continue
-        operand = _operand(s, product, (copy, name, pad), is_turned, size)
+        by_tiles = is_turned if width == 1 else not is_turned
+        operand = _operand(s, product, (copy, name, pad), by_tiles, size)
         with_producers(s, operand.copy, free)
-        found.append(operand)
+        found.append(replace(operand, is_constant=is_constant, width=width))
     back = made.get(f"{product.c}_unpad")
     if back is not None:
         s.compute_inline(back)
     s.set_scope(product.block, 0, "local")
-    _lay_out(s, product, tiles)
+    packs = [block_of(s, x.pack).body for x in found if x is not None]
+    _lay_out(s, product, (tiles, width), {x.buffer for x in packs if isinstance(x, Store)})
     return found
 
 
@@ -160,20 +195,31 @@ def _operand(
     s: Schedule,
     product: Product,
     side: tuple[BlockRef, str, BlockRef | None],
-    turned: bool,
+    by_tiles: bool,
     size: int,
 ) -> Operand:
     """The blocks of one operand. side: the copy of it, its buffer, the block that pads it, if any.
     size: elements of a tile."""
     copy, name, pack = side
-    if not turned:
+    if not by_tiles:
         if pack is not None:
             s.compute_inline(copy)
-        return Operand(pack or copy, pack or copy, turned, size)
+        return Operand(pack or copy, pack or copy, by_tiles, size)
     if pack is None:
         pack = s.cache_read(product.block, name, "global")
     s.set_scope(copy, 0, "local")
-    return Operand(copy, pack, turned, size)
+    return Operand(copy, pack, by_tiles, size)
+
+
+def _is_constant(s: Schedule, copy: BlockRef) -> bool:
+    """Whether a block copies what is the same in every call."""
+    named = s.program.attrs.get(CONSTANTS, ())
+    block = block_of(s, copy)
+    assert isinstance(block.body, Store)
+    read = [e.buffer for e in postorder(block.body.value) if isinstance(e, Load)]
+    return isinstance(named, tuple) and all(
+        b.name in named and b in s.program.buffers for b in read
+    )
 
 
 def _divides(extent: Expr, by: int) -> bool:
@@ -190,34 +236,44 @@ def _lies_along(copy: Block, at: int) -> bool:
     )
 
 
-def _lay_out(s: Schedule, product: Product, tiles: Tiles) -> None:
+def _lay_out(
+    s: Schedule, product: Product, sizes: tuple[Tiles, int], packed: Collection[Buffer]
+) -> None:
     """Lay out the packed operands so that the inner loop reads them in order: (batch.., tile, k,
-    element)."""
+    element), and the steps of `k` that one instruction takes last."""
+    tiles, width = sizes
     block = block_of(s, product.block)
     assert isinstance(block.body, Store)
     at = product.batches
     m, n, k = (it.var for it in block.iters[at:])
     for load in (e for e in postorder(block.body.value) if isinstance(e, Load)):
-        if load.buffer is block.body.buffer or load.buffer in s.program.buffers:
+        if load.buffer not in packed:
             continue
         outer, size = (m, tiles.rows) if m in load.indices else (n, tiles.columns)
-        index_map = _tiled(load.indices, outer, k, size)
+        index_map = _tiled(load.indices, outer, k, (size, width))
         s.transform_layout(product.block, load.buffer.name, index_map)
 
 
-def _tiled(indices: tuple[Expr, ...], var: Var, k: Var, size: int) -> IndexMap:
-    """From where the subscripts of an operand say to (others, var // size, k, var % size)."""
+def _tiled(indices: tuple[Expr, ...], var: Var, k: Var, sizes: tuple[int, int]) -> IndexMap:
+    """From where the subscripts of an operand say to (others, var // size, k, var % size), and
+    groups of `k` last."""
+    size, width = sizes
     inputs = tuple(Var(f"i{d}") for d in range(len(indices)))
+    if var not in indices or k not in indices:
+        raise ScheduleError("an operand has no rows and columns")
     at, depth = indices.index(var), indices.index(k)
     others = [x for d, x in enumerate(inputs) if d not in (at, depth)]
-    return IndexMap(inputs, (*others, inputs[at] // size, inputs[depth], inputs[at] % size))
+    tile, element, step = inputs[at] // size, inputs[at] % size, inputs[depth]
+    if width == 1:
+        return IndexMap(inputs, (*others, tile, step, element))
+    return IndexMap(inputs, (*others, tile, step // width, element, step % width))
 
 
 # --- Loops -----------------------------------------------------------------------------------
 
 
-def _nest(s: Schedule, product: Product, tiles: Tiles, lanes: int) -> Nest:
-    """Tile the loops of the product."""
+def _nest(s: Schedule, product: Product, tiles: Tiles, lanes: int, width: int) -> Nest:
+    """Tile the loops of the product. width: steps of `k` that one instruction takes."""
     *batches, m, n, k = s.get_loops(product.block)
     strip = panel = None
     parts = [tiles.columns // lanes, lanes]
@@ -232,7 +288,11 @@ def _nest(s: Schedule, product: Product, tiles: Tiles, lanes: int) -> Nest:
         row, i = s.split(m, [None, tiles.rows])
         order = (row, column) if tiles.panel else (column, row)
     outer = [x for x in (strip, panel) if x is not None]
-    s.reorder(*batches, *outer, *order, k, i, vector, lane)
+    inner = [lane]
+    if width > 1:
+        k, steps = s.split(k, [None, width])
+        inner = [lane, steps]
+    s.reorder(*batches, *outer, *order, k, i, vector, *inner)
     batch = s.fuse(*batches) if len(batches) > 1 else (batches[0] if batches else None)
     if tiles.panel == 1:
         return Nest(batch, strip, row, column, column, k, i, vector, lane)
@@ -278,8 +338,10 @@ def _pack(s: Schedule, operand: Operand, place: LoopRef | None, lanes: int) -> L
     loops = s.get_loops(operand.pack)
     if place is not None:
         loops = loops[[x.var for x in loops].index(place.var) + 1 :]
+    if operand.width > 1:
+        return _pack_groups(s, operand, loops, lanes)
     *tiles, depth, element = loops
-    if operand.turned:
+    if operand.by_tiles:
         square = min(lanes, 1 << (operand.size - 1).bit_length())
         steps, step = s.split(depth, [None, square])
         s.compute_at(operand.copy, steps)
@@ -296,6 +358,20 @@ def _pack(s: Schedule, operand: Operand, place: LoopRef | None, lanes: int) -> L
     s.reorder(*tiles[:-1], steps, tiles[-1], step, element)
     _vectors(s, element, lanes)
     return tiles[0] if len(tiles) > 1 else steps
+
+
+def _pack_groups(s: Schedule, operand: Operand, loops: list[LoopRef], lanes: int) -> LoopRef:
+    """Pack groups of steps of `k`, which lie together, or else are interleaved from their rows."""
+    *tiles, depth, element, step = loops
+    if operand.by_tiles:
+        s.compute_at(operand.copy, depth)
+        *_, rows, along = s.get_loops(operand.copy)
+        s.unroll(rows)
+        _vectors(s, along, lanes)
+        _vectors(s, s.fuse(element, step), lanes * operand.width)
+    else:
+        s.vectorize(step)
+    return tiles[0] if tiles else depth
 
 
 def _parallel(

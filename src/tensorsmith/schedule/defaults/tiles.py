@@ -19,12 +19,14 @@ time costs little, reading short pieces of many rows may miss the cache of page 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The extents of a product; None for what only the call tells. bytes: of an element."""
+    """The extents of a product; None for what only the call tells. bytes: of an element of the
+    result; operand: of one of A and B."""
 
     m: int | None
     n: int | None
     k: int | None
     bytes: int = 4
+    operand: int = 4
 
     @property
     def flops(self) -> float:
@@ -57,7 +59,7 @@ def choose_tiles(sizes: Sizes, target: Target, batch: int = 1) -> Tiles:
     rows = _rows(sizes.m, vectors, target)
     columns = vectors * lanes
     depth = sizes.k or SYMBOLIC
-    row_bytes, column_bytes = rows * depth * sizes.bytes, columns * depth * sizes.bytes
+    row_bytes, column_bytes = rows * depth * sizes.operand, columns * depth * sizes.operand
     chunks = 2 * target.cores if target.cores > 1 and batch < 2 * target.cores else 1
     panel = max(1, target.caches.l2 // 2 // row_bytes)
     if sizes.m is None:
@@ -74,7 +76,7 @@ def choose_tiles(sizes: Sizes, target: Target, batch: int = 1) -> Tiles:
         _part(sizes.n, columns, strip, 1 if tall else chunks),
         pack_a=-(-sizes.n // columns) > FEW_USES_OF_A,
         pack_b=-(-sizes.m // rows) > FEW_USES_OF_B
-        or sizes.n * depth * sizes.bytes > min(target.caches.l3 // 4, 8 * target.caches.l2),
+        or sizes.n * depth * sizes.operand > min(target.caches.l3 // 4, 8 * target.caches.l2),
     )
 
 

@@ -49,6 +49,11 @@ def _joined(s: Schedule, result: BlockRef, user: BlockRef, axes: Axes) -> Axes |
     return None if attempt(s, join) else found[0]
 
 
+def has_producer(s: Schedule, user: BlockRef, free: Collection[str]) -> bool:
+    """Whether a block reads what it could compute itself (see `with_producer`)."""
+    return any(_is_own(s, producer, free) for producer in s.get_producers(user))
+
+
 def with_producers(s: Schedule, user: BlockRef, free: Collection[str]) -> None:
     """Have a block compute what it alone reads, where that is one value an element."""
     for producer in s.get_producers(user):
@@ -58,6 +63,10 @@ def with_producers(s: Schedule, user: BlockRef, free: Collection[str]) -> None:
 def with_producer(s: Schedule, producer: BlockRef, free: Collection[str]) -> None:
     """Compute what a block makes where it is used, if that is one value an element and one block
     uses it."""
-    alone = producer.name in free and len(s.get_consumers(producer)) == 1
-    if alone and not is_reduction(block_of(s, producer)):
+    if _is_own(s, producer, free):
         attempt(s, functools.partial(s.compute_inline, producer))
+
+
+def _is_own(s: Schedule, producer: BlockRef, free: Collection[str]) -> bool:
+    alone = producer.name in free and len(s.get_consumers(producer)) == 1
+    return alone and not is_reduction(block_of(s, producer))

@@ -32,6 +32,14 @@ _ALL: Final = (
         data="uint8",
     ),
     dot(
+        "avxvnni_dot_u8s8s32_8x4",
+        f"{_VNNI}.256",
+        ("avxvnni",),
+        lanes=8,
+        width=4,
+        data="uint8",
+    ),
+    dot(
         "vnni_dot_u8s8s32_16x4",
         f"{_VNNI}.512",
         ("avx512vnni",),
