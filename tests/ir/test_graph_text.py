@@ -7,7 +7,7 @@ from tensorsmith import ir
 from tensorsmith.errors import ScriptError
 from tensorsmith.ir import Buffer, Cast, Load, Lt, Var, const
 from tensorsmith.ir.dtype import bfloat16, float8_e4m3fn, index, int4, int64
-from tensorsmith.ir.graph_text import MAX_INLINE, constants_of
+from tensorsmith.ir.graph_text import MAX_INLINE, all_bindings, constants_of
 from tensorsmith.ir.structural import diff, structural_hash
 from tensorsmith.script import parse_graph, parse_module
 
@@ -24,7 +24,7 @@ def comes_back(graph):
     assert structural_hash(module) == structural_hash(back)
     assert back.script() == text
     compile(text, "printed", "exec")  # it is Python
-    before, after = (f.body for f in (graph, back.graph(graph.name)))
+    before, after = (list(all_bindings(f.body)) for f in (graph, back.graph(graph.name)))
     assert [b.sources for b in before] == [b.sources for b in after]
     alone = parse_graph(graph.script(), constants=constants_of(graph))
     assert diff(graph, alone) is None
@@ -162,9 +162,12 @@ def test_loops() -> None:
     state, inner, after = Buffer("s", (n,)), Buffer("s", (rows,)), Buffer("s", (rows + 1,))
     last, scan = Buffer("last", (Var("final", low=0),)), Buffer("scan", (k, m))
     ok = Buffer("ok", (), "bool")
-    bindings = (ir.Constant(ok, np.array(True)), ir.Apply((after,), "grow", (inner,)))
+    bindings = (
+        ir.Constant(ok, np.array(True)),
+        ir.Apply((after,), "grow", (inner,), {"by": (i,)}, sources=("inside",)),
+    )
     body = ir.Body((inner,), bindings, (ok, after, X), (i,))
-    loop = ir.Loop((last, scan), n, go, (state,), body, has_condition=True)
+    loop = ir.Loop((last, scan), n, go, (state,), body, has_condition=True, sources=("loop",))
     endless = ir.Loop((), None, None, (), ir.Body((), (), ()))
     comes_back(graph([loop, endless], [scan, last], params=(X, go, state)))
 

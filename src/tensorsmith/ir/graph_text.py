@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -165,6 +166,14 @@ class GraphPrinter:
                 self._lines.emit(f"T.source({', '.join(map(string_text, binding.sources))})")
             self._PRINTERS[type(binding)](self, binding)
 
+    @contextmanager
+    def _body(self) -> Iterator[None]:
+        """The inside of a body: sources that are stated inside end with it."""
+        sources = self._sources
+        with self._lines.indented():
+            yield
+        self._sources = sources
+
     def _return(self, results: tuple[Value, ...]) -> None:
         self._lines.emit(f"return {self._values(results) or '()'}")
 
@@ -292,7 +301,7 @@ class GraphPrinter:
 
     def _branch_body(self, body: Body, results: tuple[Value, ...]) -> None:
         targets = self._values(results)
-        with self._lines.indented():
+        with self._body():
             self._sequence(body.bindings)
             if results:
                 self._lines.emit(f"{targets} = {self._values(body.results)}")
@@ -301,10 +310,11 @@ class GraphPrinter:
 
     def _loop(self, binding: Loop) -> None:
         body = binding.body
+        self._declared.update(body.variables)
         self._declare_dims(body.params)
         name = self._names.fresh("body")
         at = len(self._lines.lines)
-        with self._lines.indented():
+        with self._body():
             params = [f"{self._names.of(v)}: {variable_type(v)}" for v in body.variables]
             params += [f"{self._names.of(p)}: {self._inline_type(p)}" for p in body.params]
             self._sequence(body.bindings)

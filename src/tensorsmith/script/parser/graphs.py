@@ -414,10 +414,12 @@ class _GraphParser:
         """One body deeper, in a scope of its own."""
         if self._depth >= MAX_DEPTH:
             raise self._error(node, f"bodies are nested more than {MAX_DEPTH} deep")
+        sources = self._sources
         self._depth += 1
         with self.environment.scope():
             yield
         self._depth -= 1
+        self._sources = sources
 
     _HANDLERS: ClassVar[Mapping[type[ast.stmt], Callable[[_GraphParser, Any], None]]] = {
         ast.AnnAssign: _annotated,

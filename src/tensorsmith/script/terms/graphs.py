@@ -196,7 +196,7 @@ def loop(
 
 
 def source(*names: str) -> SourceNote:
-    """The nodes of a model that the bindings from here on come from."""
+    """The nodes of a model that the bindings from here on, to the end of the body, come from."""
     return SourceNote(tuple(checks.string(name, "the name of a node") for name in names))
 
 
