@@ -68,6 +68,12 @@ def _product(
     return element
 
 
+def _inner(type_: DType, n: Expr) -> DType:
+    """The type to compute in: float64 where the sums are short."""
+    is_short = isinstance(n, Const) and int(n.value) <= MOST_DIRECT
+    return float64 if is_short else computed_in(type_)
+
+
 def _factor(n: Expr) -> int | None:
     """A factor to split a transform by: the one next to the root, if it is worth it."""
     if not isinstance(n, Const) or int(n.value) <= MOST_DIRECT:
@@ -164,7 +170,7 @@ def _signal(x: Tensor, along: int, n: Expr, *, is_half: bool) -> _Complex:
 
     is_half: the second half is the conjugate of the first, in reverse.
     """
-    wide, extent = computed_in(x.dtype), x.shape[along]
+    wide, extent = _inner(x.dtype, n), x.shape[along]
     lead = (*x.shape[:along], *x.shape[along + 1 : -1])
     shape = (*lead, n)
 
@@ -210,7 +216,7 @@ def stft(
         check_extents(window.shape[0], n, "the window of stft is as long as a frame")
     count = facts.simplify(T.max((x.shape[1] - n) // hop + 1, 0))
     bins = facts.simplify(n // 2 + 1) if onesided else n
-    wide, shape = computed_in(type_), (x.shape[0], count, n)
+    wide, shape = _inner(type_, n), (x.shape[0], count, n)
 
     def part(number: int) -> Callable[..., Expr]:
         def element(*i: Expr) -> Expr:
