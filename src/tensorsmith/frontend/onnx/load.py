@@ -60,8 +60,17 @@ def load(source: Source, limits: Limits, folder: Path | None = None) -> Loaded:
         _check_versions(model)
         check_structure(model, limits)
     except TensorsmithError as error:
-        raise error.at(name) from None
+        raise in_model(error, name) from None
     return Loaded(model, ExternalFiles(folder), name)
+
+
+def in_model(error: TensorsmithError, name: str) -> TensorsmithError:
+    """The error, whose place begins with what the model is called."""
+    if error.where is None or error.where == name:
+        error.where = name
+    elif isinstance(error.where, str) and not error.where.startswith(f"{name}: "):
+        error.where = f"{name}: {error.where}"
+    return error
 
 
 def _content(path: Path, limits: Limits) -> bytes:

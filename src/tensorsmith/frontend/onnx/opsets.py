@@ -89,7 +89,7 @@ def schema_of(domain: str, op: str, opset: int) -> Schema | None:
     """ONNX's own definition of an operator in this version, if it has one."""
     from onnx import defs
 
-    if opset > NEWEST.get(domain, 0) or not defs.has(op, domain):
+    if opset > NEWEST.get(domain, 0) or not op.isascii() or not defs.has(op, domain):
         return None
     try:
         return cast("Schema", defs.get_schema(op, opset, domain))

@@ -12,7 +12,7 @@ from tensorsmith.errors import TensorsmithError
 from tensorsmith.frontend.onnx.converters import CONVERTERS
 from tensorsmith.frontend.onnx.inputs import Inputs
 from tensorsmith.frontend.onnx.limits import DEFAULT_LIMITS, Limits
-from tensorsmith.frontend.onnx.load import Loaded, Source, load
+from tensorsmith.frontend.onnx.load import Loaded, Source, in_model, load
 from tensorsmith.frontend.onnx.node import Converter
 from tensorsmith.frontend.onnx.opsets import NEWEST, check_operators, key_of, opsets_of, plain
 from tensorsmith.frontend.onnx.reader import Reader
@@ -56,9 +56,7 @@ def from_onnx(
     try:
         return _read(loaded, input_types, min_extent, converters, limits)
     except TensorsmithError as error:
-        if isinstance(error.where, str) and not error.where.startswith(loaded.name):
-            error.where = f"{loaded.name}: {error.where}"
-        raise error.at(loaded.name) from None
+        raise in_model(error, loaded.name) from None
 
 
 def _read(

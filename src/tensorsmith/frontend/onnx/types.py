@@ -56,6 +56,9 @@ NAMES: Final = {
 
 NUMBERS: Final = {name: number for number, name in NAMES.items()}
 
+MOST_ELEMENTS: Final = 2**48
+"""What the extents of a tensor without elements may multiply to, 0 apart; arrays have bounds."""
+
 _PACKED_BITS: Final = {
     "uint4": 4,
     "int4": 4,
@@ -154,6 +157,8 @@ def element_count(dims: Sequence[int], what: str) -> int:
     """The number of elements. Raises UntrustedModelError for a negative extent."""
     if any(d < 0 for d in dims):
         raise UntrustedModelError(f"{what} has a negative extent", given=f"shape {list(dims)}")
+    if math.prod(dims) == 0 and math.prod(max(d, 1) for d in dims) > MOST_ELEMENTS:
+        raise UntrustedModelError(f"{what} has an impossible extent", given=f"shape {list(dims)}")
     return math.prod(dims)
 
 
@@ -236,7 +241,10 @@ def _from_fields(
     if name.startswith("complex"):
         part = np.array(held, np.float64 if name == "complex128" else np.float32)
         return part.view(numpy_type(name)).reshape(dims)
-    return np.array(held, numpy_type(name)).reshape(dims)
+    if field in ("float_data", "double_data"):
+        return np.array(held, numpy_type(name)).reshape(dims)
+    wide = np.array(held, np.uint64 if field == "uint64_data" else np.int64)
+    return wide.astype(numpy_type(name)).reshape(dims)
 
 
 def _field_of(name: str) -> str:
