@@ -7,18 +7,33 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final, Literal
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-NUMBERS = ("share", "ms", "us", "calls", "GFLOP/s", "GB/s", "of limit", "ratio", "bytes", "count")
+PIPE_WIDTH: Final = 200
+"""Columns of a table that no terminal limits."""
+NUMBERS: Final = (
+    "share",
+    "ms",
+    "us",
+    "calls",
+    "GFLOP/s",
+    "GB/s",
+    "of limit",
+    "ratio",
+    "bytes",
+    "count",
+)
 
 
 def out() -> Console:
     """The console of results."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(highlight=False, soft_wrap=True, width=PIPE_WIDTH)
 
 
 def notes() -> Console:
@@ -33,9 +48,11 @@ def print_json(data: Any) -> None:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:
     """Print rows under columns; columns of numbers are aligned to the right."""
+    justify: Literal["left", "right"]
     made = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
     for column in columns:
-        made.add_column(column, justify="right" if column.endswith(NUMBERS) else "left")
+        justify = "right" if column.endswith(NUMBERS) else "left"
+        made.add_column(column, justify=justify, no_wrap=True)
     for row in rows:
         made.add_row(*(str(cell) for cell in row))
     out().print(made)

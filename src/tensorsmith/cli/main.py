@@ -10,6 +10,7 @@ import typer
 import tensorsmith
 from tensorsmith.cli import cache
 from tensorsmith.cli.bench import bench
+from tensorsmith.cli.compare import compare
 from tensorsmith.cli.compile import compile_model
 from tensorsmith.cli.display import notes
 from tensorsmith.cli.doctor import doctor
@@ -29,6 +30,7 @@ app.command("compile")(compile_model)
 app.command()(run)
 app.command()(bench)
 app.command()(profile)
+app.command()(compare)
 app.command()(inspect)
 app.command()(doctor)
 app.add_typer(cache.app, name="cache")
