@@ -226,13 +226,15 @@ def check_schedule(draw: Draw, before: TensorProgram, s: Schedule) -> None:
 
 
 def check_trace(before: TensorProgram, s: Schedule) -> None:
-    """The trace, as it is, simplified, and by way of JSON, gives the same program again."""
-    for trace in (s.trace, s.trace.simplified(), Trace.from_json(s.trace.to_json())):
+    """The trace, simplified, and by way of JSON, gives the same program again."""
+    read = Trace.from_json(s.trace.to_json())
+    assert str(read) == str(s.trace)
+    assert read.to_json() == s.trace.to_json()
+    for trace in {str(t): t for t in (s.trace.simplified(), read)}.values():
         again = Schedule(before)
         trace.apply(again)
         difference = structural.diff(again.program, s.program)
         assert difference is None, str(difference)
-    assert str(Trace.from_json(s.trace.to_json())) == str(s.trace)
 
 
 def backwards(program: TensorProgram) -> TensorProgram:
