@@ -45,6 +45,7 @@ from tensorsmith.runtime.manifest import (
     Machine,
     Manifest,
     NativeStage,
+    Stage,
     TensorInfo,
 )
 from tensorsmith.runtime.model import Model, ModelOptions
@@ -136,11 +137,15 @@ class HostInterface:
 
 
 def host_stage(
-    program: TensorProgram, interface: HostInterface, dimensions: Dimensions
+    program: TensorProgram,
+    interface: HostInterface,
+    dimensions: Dimensions,
+    weights: tuple[int, int] = (0, 0),
 ) -> tuple[NativeStage, tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
     """The stage that runs a host program, and what it takes and gives, in order.
 
-    Raises CodegenError if the program does not have these parameters.
+    weights: where its constants are among those of the model. Raises CodegenError if the program
+    does not have these parameters.
     """
     results, returned = interface.results, interface.returned
     known = len(results) - len(returned)
@@ -157,7 +162,7 @@ def host_stage(
         inputs,
         tuple(o for n, o in enumerate(outputs) if n not in returned),
         tuple((n, o) for n, o in enumerate(outputs) if n in returned),
-        has_weights=interface.has_weights,
+        weights=weights if interface.has_weights else None,
     )
     return stage, inputs, outputs
 
@@ -215,23 +220,52 @@ def build_model(
     options: of `Model`, and check_bounds, quick and cache, as for `tensorsmith.codegen.build`,
     whose errors these are.
     """
+    program = module.program(entry)
+    dimensions = Dimensions()
+    size = 0 if weights is None else weights.size
+    stage, inputs, results = host_stage(program, interface, dimensions, (0, size))
+    bound = free_vars(*(e for p in program.params[: len(inputs)] for e in _shape(p)))
+    described = kernels or {}
+    known = tuple(described.get(k, KernelInfo(k)) for k in callees(program, module))
+    plan = Plan(name or entry, inputs, results, (stage,), tuple(map(dimensions.info, bound)), known)
+    return build_plan(module, plan, weights, target, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a model takes, gives and does: all of a `Manifest` but what code generation adds."""
+
+    name: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    stages: tuple[Stage, ...]
+    dimensions: tuple[DimensionInfo, ...] = ()
+    kernels: tuple[KernelInfo, ...] = ()
+
+
+def build_plan(
+    module: IRModule,
+    plan: Plan,
+    weights: np.ndarray[Any, Any] | None = None,
+    target: Target | str = "host",
+    **options: Unpack[BuildOptions],
+) -> Model:
+    """Compile the hosts and kernels of a module for this machine, as a model of several stages.
+
+    Options and errors are those of `build_model`.
+    """
     if isinstance(target, str):
         target = Target.named(target)
     check_host(target)
-    program = module.program(entry)
-    dimensions = Dimensions()
-    stage, inputs, results = host_stage(program, interface, dimensions)
-    bound = free_vars(*(e for p in program.params[: len(inputs)] for e in _shape(p)))
-    described = kernels or {}
     version, llvm, source = compiler()
     manifest = Manifest(
-        name or entry,
-        inputs,
-        results,
-        (stage,),
+        plan.name,
+        plan.inputs,
+        plan.outputs,
+        plan.stages,
         machine_of(target),
-        tuple(map(dimensions.info, bound)),
-        tuple(described.get(k, KernelInfo(k)) for k in callees(program, module)),
+        plan.dimensions,
+        plan.kernels,
         {"tensorsmith": version, "llvm": llvm, "source": source},
     )
     check_bounds = options.pop("check_bounds", False)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar, Unpack
+from typing import Final, TypeVar, Unpack, cast
 
-from tensorsmith.codegen import HostInterface, build_model
-from tensorsmith.compiler.kernels import Scheduled, schedule_kernels
+from tensorsmith.codegen import BuildOptions, HostInterface, build_model
+from tensorsmith.compiler.kernels import Scheduled, kernel_infos, schedule_kernels
 from tensorsmith.compiler.pipeline import PIPELINE, Observe, Pass, run
+from tensorsmith.compiler.staged import compile_stages
 from tensorsmith.errors import IRError
 from tensorsmith.frontend.onnx.load import Source
-from tensorsmith.graph.host import Host, all_bindings, make_host
+from tensorsmith.graph.host import Host, make_host
+from tensorsmith.graph.stages import needs_stages
 from tensorsmith.ir import GraphFunction, IRModule
-from tensorsmith.ir.graph import CallProgram
-from tensorsmith.runtime.manifest import KernelInfo
 from tensorsmith.runtime.model import Model, ModelOptions
 from tensorsmith.target import Target
 
@@ -90,6 +90,10 @@ def compile(
     """
     module = model if isinstance(model, IRModule) else _read(model)
     target = _target(target)
+    if entry in module.graphs and needs_stages(module.graph(entry)):
+        given = {**options, "cache": cache, "check_bounds": check_bounds}
+        everything = cast("BuildOptions", given)
+        return compile_stages(module, module.graph(entry), target, pipeline, observe, **everything)
     made = lower_model(module, target, entry=entry, pipeline=pipeline, observe=observe)
     return build(made, target, cache=cache, check_bounds=check_bounds, **options)
 
@@ -119,20 +123,11 @@ def build(
         interface,
         host.weights.to_array(),
         target,
-        kernels=kernel_infos(made.lowered),
+        kernels=kernel_infos([made.lowered]),
         cache=cache,
         check_bounds=check_bounds,
         **options,
     )
-
-
-def kernel_infos(graph: GraphFunction) -> dict[str, KernelInfo]:
-    """What profiles say of kernels: the model's nodes that they come from."""
-    sources: dict[str, dict[str, None]] = {}
-    for binding in all_bindings(graph.body):
-        if isinstance(binding, CallProgram):
-            sources.setdefault(binding.callee, {}).update(dict.fromkeys(binding.sources))
-    return {name: KernelInfo(name, tuple(found)) for name, found in sources.items()}
 
 
 def _target(target: Target | str) -> Target:

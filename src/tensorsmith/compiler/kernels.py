@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tensorsmith.compiler.constants import (
@@ -12,7 +13,10 @@ from tensorsmith.compiler.constants import (
     marked,
 )
 from tensorsmith.errors import TensorsmithError
-from tensorsmith.ir import IRModule, TensorProgram
+from tensorsmith.graph.host import all_bindings
+from tensorsmith.ir import GraphFunction, IRModule, TensorProgram
+from tensorsmith.ir.graph import CallProgram
+from tensorsmith.runtime.manifest import KernelInfo
 from tensorsmith.schedule.defaults.rules import default_schedule
 from tensorsmith.schedule.trace import Trace
 from tensorsmith.target import Target
@@ -58,3 +62,14 @@ def schedule_kernel(program: TensorProgram, target: Target) -> Scheduled:
     except TensorsmithError as error:
         return Scheduled(program, None, str(error))
     return Scheduled(replace(schedule.program, name=program.name), schedule.trace)
+
+
+def kernel_infos(graphs: Iterable[GraphFunction]) -> dict[str, KernelInfo]:
+    """What profiles say of the kernels that functions call: the model's nodes that they come
+    from."""
+    sources: dict[str, dict[str, None]] = {}
+    for graph in graphs:
+        for binding in all_bindings(graph.body):
+            if isinstance(binding, CallProgram):
+                sources.setdefault(binding.callee, {}).update(dict.fromkeys(binding.sources))
+    return {name: KernelInfo(name, tuple(found)) for name, found in sources.items()}

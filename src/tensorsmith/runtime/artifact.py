@@ -304,7 +304,7 @@ class _Reader:
             if not isinstance(stage, NativeStage):
                 continue
             known = programs.get(stage.program)
-            extra = int(stage.has_weights) + bool(stage.returned)
+            extra = (stage.weights is not None) + bool(stage.returned)
             count = len(stage.inputs) + len(stage.scalars) + len(stage.outputs) + extra
             if known is None or len(known.parameters) != count:
                 raise self.wrong(f"its manifest calls {stage.program!r} otherwise than its code is")

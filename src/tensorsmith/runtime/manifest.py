@@ -85,9 +85,10 @@ class NativeStage:
     """A call of a compiled program.
 
     Its arguments are: `inputs`, `scalars` (dimensions that no input's shape tells), memory for
-    `outputs`, whose extents follow from the shapes of the inputs and the scalars; then the weights,
-    if `has_weights`; then a token, if there are `returned`: results whose extents only the program
+    `outputs`, whose extents follow from the shapes of the inputs and the scalars; then its weights,
+    if it has any; then a token, if there are `returned`: results whose extents only the program
     knows, which it hands over by ``ts_return``, by their numbers.
+    weights: where they start among those of the model, and how many bytes they are.
     """
 
     program: str
@@ -95,7 +96,7 @@ class NativeStage:
     outputs: tuple[TensorInfo, ...]
     returned: tuple[tuple[int, TensorInfo], ...] = ()
     scalars: tuple[str, ...] = ()
-    has_weights: bool = False
+    weights: tuple[int, int] | None = None
 
     def to_json(self) -> Json:
         """As what JSON knows."""
@@ -106,7 +107,7 @@ class NativeStage:
             "outputs": [t.to_json() for t in self.outputs],
             "returned": [[number, t.to_json()] for number, t in self.returned],
             "scalars": list(self.scalars),
-            "weights": self.has_weights,
+            "weights": self.weights,
         }
 
     @staticmethod
@@ -118,7 +119,7 @@ class NativeStage:
             tuple(map(TensorInfo.from_json, _list(data["outputs"]))),
             tuple((int(n), TensorInfo.from_json(t)) for n, t in _list(data["returned"])),
             tuple(map(_string, _list(data["scalars"]))),
-            bool(data["weights"]),
+            None if data["weights"] is None else _slice(data["weights"]),
         )
 
 
@@ -290,6 +291,13 @@ def _operand(data: Json) -> Operand:
     return Operand(
         None if value is None else _string(value), None if extent is None else checked(extent)
     )
+
+
+def _slice(data: object) -> tuple[int, int]:
+    start, size = map(int, _list(data))
+    if start < 0 or size < 0:
+        raise ValueError("no slice")
+    return start, size
 
 
 def _attribute(data: object) -> Attribute:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, TypedDict, Unpack
 import numpy as np
 
 from tensorsmith.errors import DTypeError, ShapeError
-from tensorsmith.runtime import artifact
+from tensorsmith.runtime import artifact, stages
 from tensorsmith.runtime import inputs as checks
 from tensorsmith.runtime.dtypes import is_torch
 from tensorsmith.runtime.executable import (
@@ -88,7 +88,11 @@ class Model:
         self.copies = 0
         self.weights = aligned(np.zeros(0, np.uint8) if weights is None else weights)
         self.objects = tuple(objects)
-        self.functions: Functions = {**FUNCTIONS, **(options.get("functions") or {})}
+        self.functions: Functions = {
+            **stages.FUNCTIONS,
+            **FUNCTIONS,
+            **(options.get("functions") or {}),
+        }
         self._allocate = allocator(options.get("outputs", "numpy"))
         is_finished = type(self._allocate).finished is Allocator.finished
         self._finished = None if is_finished else self._allocate.finished

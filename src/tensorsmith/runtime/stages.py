@@ -47,13 +47,13 @@ class NativeRun:
         self,
         stage: NativeStage,
         call: Callable[..., None],
-        weights: np.ndarray[Any, Any] | None,
+        weights: np.ndarray[Any, Any],
         allocate: Allocator,
         returns: Returns,
     ) -> None:
         self.stage = stage
         self._call = call
-        self._weights = (weights,) if stage.has_weights else ()
+        self._weights = _weights(stage, weights)
         self._returns = returns
         self._infos = dict(stage.returned)
         self._sources, position = _sources(stage)
@@ -82,6 +82,32 @@ class NativeRun:
         if missing:
             raise EvaluationError(f"{self.stage.program} handed over no result {missing[0]}")
         return [*results, *(taken[number] for number in self._infos)]
+
+
+def _weights(stage: NativeStage, weights: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
+    """The argument for the weights, if the program takes one; it has at least one byte."""
+    if stage.weights is None:
+        return ()
+    start, size = stage.weights
+    if start + size > weights.size:
+        raise EvaluationError(
+            f"{stage.program} has weights to byte {start + size}, and there are {weights.size}"
+        )
+    return (weights[start : start + size] if size else np.zeros(1, np.uint8),)
+
+
+def shape_of(x: Any) -> np.ndarray[Any, Any]:
+    """The shape of a tensor, as a tensor."""
+    return np.array(x.shape, np.int64)
+
+
+def copy_of(x: Any) -> np.ndarray[Any, Any]:
+    """A copy of a tensor."""
+    return np.array(x)
+
+
+FUNCTIONS: Final[Functions] = {"runtime.shape": shape_of, "runtime.copy": copy_of}
+"""What every model may call, besides functions on strings."""
 
 
 def _sources(stage: NativeStage) -> tuple[list[tuple[int, int]], dict[str, int]]:
