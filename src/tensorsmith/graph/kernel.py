@@ -22,7 +22,7 @@ from tensorsmith.ir import (
     substitute,
 )
 from tensorsmith.ir.graph import Apply
-from tensorsmith.ir.stmt import NO_ATTRS
+from tensorsmith.ir.stmt import NO_ATTRS, AttrValue
 from tensorsmith.ops.operator import Operator
 from tensorsmith.te import Definition, Tensor
 from tensorsmith.te.collapse import collapse
@@ -58,11 +58,25 @@ class Composition:
 
     operators: by name.
     constants: the values that are known; those of one element stand in the definitions themselves.
+    members: operators that will be added. Dimensions that are extents of theirs are not negative:
+        where that is not known, another variable that says so stands for them (`renamed`).
     """
 
-    def __init__(self, operators: Operators, constants: Mapping[Buffer, Array]) -> None:
+    def __init__(
+        self,
+        operators: Operators,
+        constants: Mapping[Buffer, Array],
+        members: Sequence[Apply] = (),
+    ) -> None:
         self.operators = operators
         self.constants = constants
+        values = [v for m in members for v in (*m.operands, *m.results) if v is not None]
+        extents = dict.fromkeys(e for v in values for e in v.shape if isinstance(e, Var))
+        self.renamed: dict[Expr, Expr] = {
+            v: Var(v.name, low=0, high=v.high, multiple_of=v.multiple_of)
+            for v in extents
+            if v.low is None or v.low < 0
+        }
         self.tensors: dict[Buffer, Tensor] = {}
         self.given: dict[Tensor, Buffer] = {}
         """The placeholders, and the values that they stand for."""
@@ -75,7 +89,8 @@ class Composition:
         if found is None:
             found = self._literal(value)
             if found is None:
-                found = te.placeholder(value.shape, value.dtype, value.name)
+                shape = [substitute(e, self.renamed) for e in value.shape]
+                found = te.placeholder(shape, value.dtype, value.name)
                 self.given[found] = value
             self.tensors[value] = found
         return found
@@ -93,10 +108,18 @@ class Composition:
         self.literals.add(made)
         return made
 
+    def _attribute(self, value: AttrValue) -> AttrValue:
+        if isinstance(value, Expr):
+            return substitute(value, self.renamed)
+        if isinstance(value, tuple) and self.renamed:
+            return tuple(self._attribute(v) for v in value)
+        return value
+
     def add(self, apply: Apply) -> tuple[Tensor, ...]:
         """The definitions of an operator's results."""
         operands = [None if o is None else self.tensor(o) for o in apply.operands]
-        results = self.operators[apply.op](operands, apply.attrs)
+        attrs = {name: self._attribute(value) for name, value in apply.attrs.items()}
+        results = self.operators[apply.op](operands, attrs)
         self.tensors.update(zip(apply.results, results, strict=True))
         return results
 
@@ -122,7 +145,8 @@ def make_kernel(
     inputs = [t for t in values if any(t in d.inputs for d in definitions)]
     scalars = _scalars([*inputs, *outputs], definitions)
     known = {*scalars, *(e for t in (*inputs, *outputs) for e in t.shape if isinstance(e, Var))}
-    holding = [c for c in checks if known.issuperset(free_vars(c[0]))]
+    stated = [(substitute(c, composition.renamed), message) for c, message in checks]
+    holding = [c for c in stated if known.issuperset(free_vars(c[0]))]
 
     def made(inline: Collection[Tensor]) -> TensorProgram:
         return te.program(
@@ -133,7 +157,9 @@ def make_kernel(
         program = made(inlined(outputs, values))
     except IRError:  # it cannot be shown to stay inside of what it reads
         program = made(())
-    extents: dict[Expr, Expr] = dict(small.extents.items())
+    own = {new: old for old, new in composition.renamed.items()}
+    extents: dict[Expr, Expr] = {v: substitute(e, own) for v, e in small.extents.items()}
+    extents.update(own)
 
     def argument(value: Buffer, tensor: Tensor) -> Argument:
         return Argument(value, tuple(substitute(e, extents) for e in tensor.shape))

@@ -109,7 +109,7 @@ class _Legalizer:
 
     def call(self, group: Group, checks: Checks, aliases: Aliases) -> list[Binding]:
         """The call of the program that computes a group."""
-        composition = Composition(self.operators, self.constants)
+        composition = Composition(self.operators, self.constants, group.members)
         for member in group.members:
             composition.add(member)
         name = kernel_name([m.op for m in group.members], self.programs)

@@ -42,7 +42,7 @@ def collapse(outputs: Sequence[Tensor], given: Collection[Tensor]) -> Collapsed:
 
     given: what is taken as it is, though by other shapes of as many elements in the same order. An
     extent that is the product of several is a new variable, unless it is constant. What is no
-    `compute` keeps its axes, and so do the tensors that it reads and makes.
+    `compute` keeps its axes, and so does all that it depends on.
     """
     definitions = definitions_under(outputs, given)
     pairs = _Pairs(definitions)
@@ -59,9 +59,7 @@ class _Pairs:
 
     def __init__(self, definitions: Sequence[Definition]) -> None:
         self.facts = Analyzer()
-        self.fixed = {
-            t for d in definitions if not isinstance(d, Compute) for t in (*d.inputs, *d.outputs)
-        }
+        self.fixed = _fixed(definitions)
         self.kept: dict[Tensor, tuple[int, ...]] = {}
         self.tensors: dict[Tensor, set[tuple[int, int]]] = {}
         for t in dict.fromkeys(t for d in definitions for t in (*d.inputs, *d.outputs)):
@@ -89,6 +87,8 @@ class _Pairs:
     def reduced(self, d: Compute) -> list[ReduceAxis]:
         """The reduced axes that count; at least one of a reduction stays."""
         axes = list(d.reductions[0].axes) if d.reductions else []
+        if d.outputs[0] in self.fixed:
+            return axes
         return [a for a in axes if not self.is_one(a.extent)] or axes[:1]
 
     def simple(self, e: Expr) -> Expr:
@@ -166,6 +166,15 @@ class _Pairs:
             shape = (load.buffer.shape[at] for at in place)
             return all(map(self.facts.equal, shape, (self.extents[e] for e in pair)))
         return all(isinstance(i, Const) and i.value == 0 for i in pair)
+
+
+def _fixed(definitions: Sequence[Definition]) -> set[Tensor]:
+    """The tensors that stay as they are: what is no compute makes them, or depends on them."""
+    fixed: set[Tensor] = set()
+    for d in reversed(definitions):
+        if not isinstance(d, Compute) or not fixed.isdisjoint(d.outputs):
+            fixed.update(d.inputs, d.outputs)
+    return fixed
 
 
 def _is_whole(
