@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 
 from tensorsmith import script as T
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import DTypeError
-from tensorsmith.ir import Const, DType, Expr, ExprLike, Select, Var, as_expr, select
+from tensorsmith.ir import And, Const, DType, Expr, ExprLike, Select, Var, as_expr, select
 from tensorsmith.ir.dtype import index
 from tensorsmith.ir.expr import equal
 from tensorsmith.ops.requirements import require
@@ -16,6 +17,8 @@ from tensorsmith.te import Tensor
 
 def check_extents(a: ExprLike, b: ExprLike, what: str) -> None:
     """Have the extents be equal. Raises ShapeError if they are known to differ."""
+    if a is b or (isinstance(a, Const) and isinstance(b, int) and a.value == b):
+        return
     require(equal(as_expr(a), as_expr(b)), what, given=f"{a!r} and {b!r}")
 
 
@@ -81,19 +84,21 @@ def zero(type_: DType) -> Expr:
     return Const(False if type_.is_bool else 0, type_)
 
 
+def conditions_to_read(x: Tensor, at: Sequence[Expr], facts: Analyzer) -> Expr | None:
+    """What must hold for `at` to lie within `x`; None if `facts` say that it does."""
+    conditions: list[Expr] = []
+    for position, extent in zip(at, x.shape, strict=True):
+        low, high = facts.bounds(position)
+        if (low is None or low < 0) and facts.prove(position >= 0) is not True:
+            conditions.append(position >= 0)
+        is_below = isinstance(extent, Const) and high is not None and high < int(extent.value)
+        if not is_below and facts.prove(position < extent) is not True:
+            conditions.append(position < extent)
+    return reduce(And, conditions) if conditions else None
+
+
 def read(x: Tensor, indices: Sequence[ExprLike], facts: Analyzer) -> Expr:
     """The element of `x` at `indices`; where they may lie outside for all `facts` say, guarded."""
-    conditions: list[Expr] = []
-    simple = [facts.simplify(as_index(i)) for i in indices]
-    for position, extent in zip(simple, x.shape, strict=True):
-        if facts.prove(position >= 0) is not True:
-            conditions.append(position >= 0)
-        if facts.prove(position < extent) is not True:
-            conditions.append(position < extent)
-    element = x[tuple(simple)]
-    if not conditions:
-        return element
-    inside = conditions[0]
-    for condition in conditions[1:]:
-        inside = inside & condition
-    return Select(inside, element, zero(x.dtype))
+    simple = tuple(facts.simplify(as_index(i)) for i in indices)
+    inside = conditions_to_read(x, simple, facts)
+    return x[simple] if inside is None else Select(inside, x[simple], zero(x.dtype))

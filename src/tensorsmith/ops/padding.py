@@ -10,7 +10,7 @@ from tensorsmith import te
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ir import Expr, ExprLike, Select, as_exprs
-from tensorsmith.ops.indexing import ranges, read, zero
+from tensorsmith.ops.indexing import conditions_to_read, ranges, read, zero
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.te import Tensor
 
@@ -90,18 +90,9 @@ def _folded(axis: Expr, amounts: tuple[Expr, Expr, Expr], mode: str) -> Expr:
 
 def padded(x: Tensor, at: Sequence[Expr], outside: Expr, facts: Analyzer) -> Expr:
     """The element of `x` at these positions, or `outside` where one of them is out of `x`."""
-    conditions: list[Expr] = []
-    for position, extent in zip(at, x.shape, strict=True):
-        if facts.prove(position >= 0) is not True:
-            conditions.append(position >= 0)
-        if facts.prove(position < extent) is not True:
-            conditions.append(position < extent)
-    if not conditions:
-        return x[tuple(at)]
-    inside = conditions[0]
-    for condition in conditions[1:]:
-        inside = inside & condition
-    return Select(inside, x[tuple(at)], outside)
+    inside = conditions_to_read(x, at, facts)
+    element = x[tuple(at)]
+    return element if inside is None else Select(inside, element, outside)
 
 
 OPERATORS: Final[tuple[Operator, ...]] = operators(pad)
