@@ -105,6 +105,7 @@ def _check_scope(scope: _Scope) -> Iterator[_Scope]:
         _check_values(scope.graph, own, scope)
     for number, node in enumerate(scope.nodes):
         where = place(node, number) + (f" of {scope.where}" if scope.where else "")
+        _check_names(node, where)
         for name in node.input:
             if name and name not in names:
                 _refuse_input(name, where, scope)
@@ -125,6 +126,14 @@ def _check_scope(scope: _Scope) -> Iterator[_Scope]:
                 where=scope.where or None,
                 because="no node, input or initializer gives it",
             )
+
+
+def _check_names(node: NodeProto, where: str) -> None:
+    """Raise UntrustedModelError for a name that is no text: protobuf then gives bytes."""
+    names = [node.name, node.op_type, node.domain, node.overload, *node.input, *node.output]
+    names += [n for a in node.attribute for n in (a.name, a.ref_attr_name)]
+    if any(not isinstance(name, str) for name in names):
+        raise UntrustedModelError("a name is not UTF-8", where=where)
 
 
 def _check_values(graph: GraphProto, own: MutableMapping[str, None], scope: _Scope) -> None:
