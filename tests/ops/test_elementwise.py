@@ -99,6 +99,11 @@ def test_broadcasting_of_unknown_extents(name, shapes, native):
     assert_same(got, operation[name](a, b))
 
 
+def test_erf_of_integers():
+    x = np.array([-9, -1, 0, 1, 9], np.int32)
+    assert_same(compute("erf", x), np.array([-1, 0, 0, 0, 1], np.int32))
+
+
 def divisions(dtype):
     """Dividends, and divisors with 0 and -1, in all combinations."""
     info = np.iinfo(dtype)

@@ -29,7 +29,7 @@ from tensorsmith.ir import (
     as_expr,
 )
 from tensorsmith.ops.broadcast import elementwise
-from tensorsmith.ops.operands import converted, one_dtype, widened
+from tensorsmith.ops.operands import as_float, converted, one_dtype, widened
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.te import Tensor
 
@@ -62,13 +62,16 @@ def _sign(x: Expr) -> Expr:
     return Select(Lt(zero, x), one, rest)
 
 
+def _erf(x: Expr) -> Expr:
+    """The error function; of an integer without its fraction."""
+    return converted(INTRINSICS["erf"](as_float(x)), x.dtype)
+
+
 _FUNCTIONS: Final = tuple(
-    _unary(name, Kind.FLOAT, INTRINSICS[intrinsic], INTRINSICS[intrinsic].doc)
-    for name, intrinsic in (
-        *((n, n) for n in ("exp", "log", "sqrt", "rsqrt", "erf", "sin", "cos", "tan")),
-        *((n, n) for n in ("asin", "acos", "atan", "sinh", "cosh", "tanh")),
-        *((n, n) for n in ("asinh", "acosh", "atanh")),
-        *((n, n) for n in ("floor", "ceil", "trunc", "round")),
+    _unary(name, Kind.FLOAT, INTRINSICS[name], INTRINSICS[name].doc)
+    for name in (
+        *("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "trunc", "round"),
     )
 )
 
@@ -77,6 +80,7 @@ _UNARY: Final = (
     _unary("abs", Kind.NUMBER, _abs, "Magnitude; of the least integer, itself."),
     _unary("neg", _SIGNED, Neg, "The negative; of the least integer, itself."),
     _unary("sign", Kind.NUMBER, _sign, _sign.__doc__ or ""),
+    _unary("erf", Kind.NUMBER, _erf, _erf.__doc__ or ""),
     _unary("reciprocal", Kind.FLOAT, lambda x: 1.0 / x, "1 / x."),
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ir import Buffer, Cast, DType, Expr, Kind
-from tensorsmith.ir.dtype import float32
+from tensorsmith.ir.dtype import float32, float64
 from tensorsmith.ir.expr import describe_kinds
 
 
@@ -78,3 +78,8 @@ def converted(value: Expr, type_: DType) -> Expr:
 def widened(value: Expr) -> Expr:
     """`value` in the type to compute in."""
     return converted(value, computed_in(value.dtype))
+
+
+def as_float(value: Expr) -> Expr:
+    """`value` in the float type to compute in: of integers, float64."""
+    return Cast(value, float64) if value.dtype.is_integer else widened(value)

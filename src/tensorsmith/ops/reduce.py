@@ -13,7 +13,6 @@ from tensorsmith import te
 from tensorsmith.errors import ShapeError
 from tensorsmith.ir import (
     INTRINSICS,
-    Cast,
     Const,
     Expr,
     Kind,
@@ -23,11 +22,11 @@ from tensorsmith.ir import (
     as_expr,
     const,
 )
-from tensorsmith.ir.dtype import float64
 from tensorsmith.ops.indexing import product
 from tensorsmith.ops.operands import (
     as_axes,
     as_axis,
+    as_float,
     computed_in,
     converted,
     one_dtype,
@@ -123,11 +122,9 @@ def _abs(x: Expr) -> Expr:
     return x if x.dtype.kind is Kind.UINT else INTRINSICS["abs"](x)
 
 
-def _sqrt(x: Expr) -> Expr:
-    """The square root; of an integer that of its float64 form, without its fraction."""
-    if x.dtype.is_float:
-        return INTRINSICS["sqrt"](x)
-    return converted(INTRINSICS["sqrt"](Cast(x, float64)), x.dtype)
+def _of_floats(name: str) -> Map:
+    """An intrinsic; of an integer that of its float64 form."""
+    return lambda x: INTRINSICS[name](as_float(x))
 
 
 _SUMS: Final = (
@@ -137,17 +134,16 @@ _SUMS: Final = (
     _reduction(
         "reduce_l2",
         te.sum,
-        "The square root of the sum of squares.",
+        "The square root of the sum of squares; of integers without its fraction.",
         before=lambda v: v * v,
-        after=_sqrt,
+        after=_of_floats("sqrt"),
     ),
     _reduction("reduce_sum_square", te.sum, "The sum of squares.", before=lambda v: v * v),
     _reduction(
         "reduce_log_sum",
         te.sum,
-        "The logarithm of the sum.",
-        after=INTRINSICS["log"],
-        kinds=Kind.FLOAT,
+        "The logarithm of the sum; of integers without its fraction.",
+        after=_of_floats("log"),
     ),
     _reduction("reduce_any", te.any, "Whether one holds.", kinds=Kind.BOOL),
     _reduction("reduce_all", te.all, "Whether all hold.", kinds=Kind.BOOL),
@@ -208,15 +204,18 @@ def finite_or_zero(value: Expr) -> Expr:
 
 
 def reduce_log_sum_exp(x: Tensor, *, axes: Axes = None, keep_dims: bool = True) -> Tensor:
-    """The logarithm of the sum of exponentials, over all axes by default; without overflow."""
-    type_ = one_dtype("reduce_log_sum_exp", Kind.FLOAT, x)
+    """The logarithm of the sum of exponentials, over all axes by default; without overflow.
+
+    Integers are computed in float64, and the result has no fraction.
+    """
+    type_ = one_dtype("reduce_log_sum_exp", _ARITHMETIC, x)
     over = sorted(as_axes("reduce_log_sum_exp", axes, x.rank))
     largest = reduced(
         te.max,
         x,
         over,
         keep_dims=keep_dims,
-        function=lambda v, *_: widened(v),
+        function=lambda v, *_: as_float(v),
         name="largest",
     )
     total = reduced(
@@ -224,7 +223,7 @@ def reduce_log_sum_exp(x: Tensor, *, axes: Axes = None, keep_dims: bool = True) 
         x,
         over,
         keep_dims=keep_dims,
-        function=lambda v, *i: INTRINSICS["exp"](Sub(widened(v), finite_or_zero(largest[i]))),
+        function=lambda v, *i: INTRINSICS["exp"](Sub(as_float(v), finite_or_zero(largest[i]))),
         name="total",
     )
 
