@@ -7,6 +7,7 @@ from typing import Final
 
 from tensorsmith.graph.cse import eliminate_common_subexpressions
 from tensorsmith.graph.dead_code import eliminate_dead_code
+from tensorsmith.graph.facts import use_facts
 from tensorsmith.graph.fold import Evaluate, fold_constants
 from tensorsmith.graph.rewrite import Rule, rewrite
 from tensorsmith.graph.rules import RULES
@@ -34,6 +35,7 @@ def simplify(
     for _ in range(MOST_ROUNDS):
         before = module
         module = fold_constants(module, operators=operators, evaluate=evaluate)
+        module = use_facts(module)
         module = rewrite(module, rules, operators=operators)
         module = eliminate_common_subexpressions(module)
         module = eliminate_dead_code(module)

@@ -50,6 +50,7 @@ from tensorsmith.ir.graph import (
 )
 from tensorsmith.ir.stmt import AttrValue
 from tensorsmith.ops.operator import Operator
+from tensorsmith.runtime import stages, strings
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Type: TypeAlias = "tuple[tuple[int, ...], str]"
@@ -72,8 +73,9 @@ def interpret_graph(
     """What `function`, one of `module` or its name, gives for these arrays, one a parameter.
 
     operators: by name; by default all of `tensorsmith.ops`.
-    externs: Python functions for `CallExtern`, called with arrays and numbers as their operands and
-        the attributes by name; each gives its results, a tuple of arrays unless it is one.
+    externs: Python functions for `CallExtern` besides those of the runtime, called with arrays and
+        numbers as their operands and the attributes by name; each gives its results, a tuple of
+        arrays unless it is one.
     Raises ShapeError, DTypeError or EvaluationError for arguments that do not fit, for checks that
     fail, and where a result is not of the type that the function says.
     """
@@ -82,7 +84,8 @@ def interpret_graph(
 
         operators = OPERATORS
     graph = module.graph(function) if isinstance(function, str) else function
-    return _Run(module, operators, externs).function(graph, args)
+    functions = {**stages.FUNCTIONS, **strings.FUNCTIONS, **externs}
+    return _Run(module, operators, functions).function(graph, args)
 
 
 class _Run:
@@ -212,8 +215,7 @@ class _Run:
     def call_extern(self, b: CallExtern) -> None:
         function = self.externs.get(b.symbol)
         if function is None:
-            known = ", ".join(sorted(self.externs)) or "none"
-            raise EvaluationError(f"{b.symbol!r} is not given", given=f"externs {known}")
+            raise EvaluationError(f"{b.symbol!r} is not given", try_="externs={name: function}")
         operands = [
             None if o is None else self.number(o) if isinstance(o, Expr) else self.value(o)
             for o in b.operands
