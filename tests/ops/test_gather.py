@@ -5,7 +5,9 @@ import pytest
 
 from ops.evaluation import compute, onnx_reference, random
 from tensorsmith.errors import DTypeError, ShapeError
+from tensorsmith.ir import Var
 from tensorsmith.ops import OPERATORS
+from tensorsmith.ops.requirements import collecting
 from tensorsmith.te import placeholder
 
 
@@ -62,3 +64,13 @@ def test_operands_that_do_not_fit():
         OPERATORS["gather_elements"]([x, at], {})
     with pytest.raises(ShapeError):
         OPERATORS["gather_nd"]([x, placeholder((2, 3), "int64")], {})
+
+
+def test_nothing_is_read_from_an_empty_axis():
+    empty, at = placeholder((0, 3)), placeholder((2,), "int64")
+    with pytest.raises(ShapeError, match="no elements"):
+        OPERATORS["gather"]([empty, at], {})
+    with collecting() as required:
+        OPERATORS["gather"]([placeholder((Var("n", low=0), 3)), at], {})
+    assert [repr(e) for e in required] == ["1 <= n"]
+    assert compute("gather", np.zeros((0, 3)), np.zeros((0, 2), np.int64)).shape == (0, 2, 3)

@@ -19,7 +19,7 @@ from tensorsmith.ir import Const, Expr, ExprLike, Kind, Select, as_expr
 from tensorsmith.ir.dtype import dtype as as_dtype
 from tensorsmith.ops.broadcast import broadcast_index
 from tensorsmith.ops.gather import held
-from tensorsmith.ops.indexing import as_index, check_extents, check_integer, is_one
+from tensorsmith.ops.indexing import as_index, check_extents, check_integer, check_positions, is_one
 from tensorsmith.ops.movement import reshape
 from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype
 from tensorsmith.ops.operator import Operator, operators
@@ -352,6 +352,8 @@ def rotary_embedding(
     if positions is not None:
         check_integer(positions, "the positions of rotary_embedding")
         check_rank("the positions of rotary_embedding", positions, 2, 2)
+        check_positions(cosines.shape[0], positions.shape, "rotary_embedding")
+        check_extents(sines.shape[0], cosines.shape[0], "tables of rotary_embedding")
 
     def angle(table: Tensor, b: Expr, i: Expr, k: Expr) -> Expr:
         if positions is None:

@@ -14,6 +14,7 @@ from tensorsmith.ir import Const, Expr, ExprLike
 from tensorsmith.ops.indexing import (
     check_extents,
     check_integer,
+    check_positions,
     clamped,
     from_end,
 )
@@ -31,6 +32,7 @@ def gather(x: Tensor, positions: Tensor, *, axis: int = 0) -> Tensor:
     """The slices of `x` at `positions` along `axis`, whose shape takes the place of the axis."""
     check_integer(positions, "the positions of gather")
     along = as_axis("gather", axis, x.rank)
+    check_positions(x.shape[along], positions.shape, "gather")
     shape = (*x.shape[:along], *positions.shape, *x.shape[along + 1 :])
     stop = along + positions.rank
 
@@ -45,6 +47,7 @@ def gather_elements(x: Tensor, positions: Tensor, *, axis: int = 0) -> Tensor:
     """At each index of `positions` the element of `x` there, but for the axis, which it says."""
     check_integer(positions, "the positions of gather_elements")
     along = as_axis("gather_elements", axis, x.rank)
+    check_positions(x.shape[along], positions.shape, "gather_elements")
     check_rank("gather_elements with positions of another rank: it", positions, x.rank, x.rank)
 
     def element(*i: Expr) -> Expr:
@@ -79,6 +82,8 @@ def gather_nd(x: Tensor, positions: Tensor, *, batch_dims: int = 0) -> Tensor:
     for d in range(batch_dims):
         check_extents(x.shape[d], positions.shape[d], "gather_nd of batches that differ")
     length, outer = int(last.value), positions.rank - 1
+    for extent in x.shape[batch_dims : batch_dims + length]:
+        check_positions(extent, positions.shape, "gather_nd")
     shape = (*positions.shape[:-1], *x.shape[batch_dims + length :])
 
     def element(*i: Expr) -> Expr:
@@ -97,6 +102,7 @@ def array_feature_extractor(x: Tensor, positions: Tensor) -> Tensor:
     check_rank("array_feature_extractor", x, 1)
     check_rank("array_feature_extractor: positions", positions, 1)
     count = positions.shape[-1]
+    check_positions(x.shape[-1], positions.shape, "array_feature_extractor")
     first = (0,) * (positions.rank - 1)
     rows = x.shape[:-1] or (1,)
 

@@ -40,6 +40,16 @@ def check_integer(x: Tensor, what: str) -> None:
         raise DTypeError(f"{what} has to hold integers", given=repr(x))
 
 
+def check_positions(extent: Expr, shape: Iterable[Expr], what: str) -> None:
+    """Have an axis that is read at positions hold elements, unless nothing is read at all.
+
+    shape: of the positions. Raises ShapeError if the axis is known to be empty and they are not.
+    """
+    if not (isinstance(extent, Const) and int(extent.value) > 0):
+        condition = Analyzer().simplify((extent >= 1) | equal(product(shape), 0))
+        require(condition, f"{what} from an axis of no elements")
+
+
 def ranges(axes: Sequence[Expr], shape: Sequence[Expr]) -> Analyzer:
     """The facts that hold where an element is computed: each axis lies within its extent."""
     facts = Analyzer()

@@ -10,7 +10,7 @@ from tensorsmith import te
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError
 from tensorsmith.ir import INTRINSICS, DType, Expr, ExprLike, Kind, Var, as_expr, as_exprs, const
-from tensorsmith.ops.indexing import check_extents, product, zero
+from tensorsmith.ops.indexing import check_extents, check_positions, product, zero
 from tensorsmith.ops.movement import reshape
 from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype
 from tensorsmith.ops.operator import Operator, operators
@@ -221,6 +221,7 @@ def max_roi_pool(
     check_rank("max_roi_pool", x, 4, 4)
     check_rank("max_roi_pool", rois, 2, 2)
     check_extents(rois.shape[1], 5, "a region of interest has 5 numbers")
+    check_positions(x.shape[0], rois.shape, "max_roi_pool")
     wide = computed_in(type_)
     image = x.shape[2:]
 

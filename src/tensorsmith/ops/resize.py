@@ -17,7 +17,7 @@ from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError
 from tensorsmith.ir import Expr, ExprLike, Kind, as_expr, as_exprs
 from tensorsmith.ir.dtype import float64
-from tensorsmith.ops.indexing import clamped
+from tensorsmith.ops.indexing import check_positions, clamped
 from tensorsmith.ops.operands import as_axes, computed_in, converted, one_dtype
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.quantize import saturated
@@ -168,6 +168,7 @@ def resize(  # noqa: PLR0913 - these are independent of each other
     for k, (axis, count) in enumerate(zip(along, as_exprs(shape), strict=True)):
         found = _scaled(replace(way, extent=x.shape[axis], count=count), k, len(along), given)
         is_plain = found.factor == 1.0 or (factors is None and scales is None)
+        check_positions(x.shape[axis], (count,), "resize")
         if not (is_plain and found.roi is None and Analyzer().equal(x.shape[axis], count)):
             ways[axis] = found
     return _nearest(x, ways) if mode == "nearest" else _interpolated(x, ways)

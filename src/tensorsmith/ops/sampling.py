@@ -23,7 +23,7 @@ from tensorsmith.ir import (
     as_exprs,
     seq,
 )
-from tensorsmith.ops.indexing import check_extents, check_integer, clamped
+from tensorsmith.ops.indexing import check_extents, check_integer, check_positions, clamped
 from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.statements import nest, store
@@ -132,6 +132,8 @@ def grid_sample(
     rank = x.rank - 2
     check_extents(grid.shape[-1], rank, "grid_sample takes a coordinate a dimension")
     check_extents(grid.shape[0], x.shape[0], "batches of grid_sample")
+    for extent in x.shape[2:]:
+        check_positions(extent, grid.shape, "grid_sample")
     way, wide = _Grid(mode, padding, align_corners), computed_in(grid.dtype)
     inner = computed_in(type_) if type_.is_float else wide
 
@@ -276,6 +278,8 @@ def roi_align(
     check_rank("roi_align", rois, 2, 2)
     check_rank("roi_align", images, 1, 1)
     check_extents(rois.shape[1], 4, "a region of interest has 4 numbers")
+    for extent in (x.shape[0], *x.shape[2:]):
+        check_positions(extent, rois.shape, "roi_align")
     check_extents(rois.shape[0], images.shape[0], "roi_align takes an image a region")
     if mode not in ("avg", "max"):
         raise ShapeError(f"roi_align has no mode {mode!r}", try_="'avg' or 'max'")

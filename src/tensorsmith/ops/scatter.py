@@ -14,7 +14,7 @@ from tensorsmith import te
 from tensorsmith.errors import ShapeError
 from tensorsmith.ir import Buffer, Const, Expr, Kind, Stmt, seq
 from tensorsmith.ops.gather import held
-from tensorsmith.ops.indexing import as_index, check_extents, check_integer
+from tensorsmith.ops.indexing import as_index, check_extents, check_integer, check_positions
 from tensorsmith.ops.operands import as_axis, check_rank, one_dtype, widened
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.statements import copied, nest, store
@@ -56,6 +56,7 @@ def scatter_elements(
     along = as_axis("scatter_elements", axis, data.rank)
     for other in (positions, updates):
         check_rank("scatter_elements", other, data.rank, data.rank)
+    check_positions(data.shape[along], positions.shape, "scatter_elements")
     for a, b in zip(positions.shape, updates.shape, strict=True):
         check_extents(a, b, "scatter_elements takes one position an update")
 
@@ -88,6 +89,8 @@ def scatter_nd(
             given=f"{positions!r} of {data!r}",
         )
     length = int(last.value)
+    for extent in data.shape[:length]:
+        check_positions(extent, positions.shape, "scatter_nd")
     check_rank("scatter_nd", updates, outer + data.rank - length, outer + data.rank - length)
     wanted = (*positions.shape[:-1], *data.shape[length:])
     for a, b in zip(wanted, updates.shape, strict=True):

@@ -10,14 +10,13 @@ from typing import Final, no_type_check
 
 from tensorsmith import script as T
 from tensorsmith import te
-from tensorsmith.arith import Analyzer
-from tensorsmith.errors import ShapeError
 from tensorsmith.ir import DType, Expr, ExprLike, Kind, Stmt, TensorProgram, as_expr, seq
 from tensorsmith.ir.buffer import Buffer
 from tensorsmith.ops.indexing import clamped, product
 from tensorsmith.ops.movement import reshape, transpose
 from tensorsmith.ops.operands import as_axis, one_dtype, widened
 from tensorsmith.ops.operator import Operator, operators
+from tensorsmith.ops.requirements import require
 from tensorsmith.ops.statements import inlined
 from tensorsmith.te import Tensor
 
@@ -137,8 +136,8 @@ def top_k(x: Tensor, *, k: ExprLike, axis: int = -1, largest: bool = True) -> tu
     one_dtype("top_k", Kind.NUMBER | Kind.STORAGE, x)
     along = as_axis("top_k", axis, x.rank)
     count = as_expr(k)
-    if Analyzer().prove(count > x.shape[along]) is True:
-        raise ShapeError("top_k of more elements than there are", given=f"k={count!r} of {x!r}")
+    given = f"k={count!r} of {x!r}"
+    require(count <= x.shape[along], "top_k of more elements than there are", given=given)
     return _first(x, along, count, descending=largest)
 
 

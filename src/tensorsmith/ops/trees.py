@@ -9,7 +9,7 @@ from tensorsmith import te
 from tensorsmith.errors import ShapeError
 from tensorsmith.ir import Buffer, DType, Expr, Kind, Stmt, TensorProgram, as_expr, seq
 from tensorsmith.ops.gather import held
-from tensorsmith.ops.indexing import check_extents
+from tensorsmith.ops.indexing import check_extents, check_positions
 from tensorsmith.ops.operands import check_rank, one_dtype
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.statements import inlined
@@ -51,6 +51,7 @@ def tree_ensemble(
     check_rank("tree_ensemble", x, 2, 2)
     check_rank("tree_ensemble", nodes, 2, 2)
     check_extents(nodes.shape[1], COLUMNS, "a node has seven numbers")
+    check_positions(x.shape[1], x.shape[:1], "tree_ensemble")
     for other, like in ((thresholds, nodes), (leaves[1], leaves[0])):
         check_rank("tree_ensemble", other, 1, 1)
         check_extents(other.shape[0], like.shape[0], "tree_ensemble of tables that do not fit")
