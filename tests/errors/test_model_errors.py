@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from runtime.models import affine
-from tensorsmith.errors import DTypeError, ShapeError, TensorsmithError
+from runtime.models import HEADER, affine, model_of
+from tensorsmith.errors import DTypeError, EvaluationError, ShapeError, TensorsmithError
+from tensorsmith.runtime.manifest import NativeStage, TensorInfo
 from tensorsmith.runtime.model import Model
+from tensorsmith.script import parse_module
 
 IDS = np.zeros((2, 7), np.float32)
 
@@ -22,7 +25,7 @@ def model() -> Model:
 def given(model: Model, *args: Any, **named: Any) -> str:
     with pytest.raises(TensorsmithError) as raised:
         model(*args, **named)
-    assert isinstance(raised.value, (ShapeError, DTypeError))
+    assert isinstance(raised.value, (ShapeError, DTypeError, EvaluationError))
     return str(raised.value)
 
 
@@ -78,3 +81,32 @@ def test_options() -> None:
     with pytest.raises(ShapeError) as threads:
         affine(threads=0)
     assert str(threads.value) == "threads must be at least 1, not 0"
+
+
+def test_outputs_that_cannot_be_made() -> None:
+    text = HEADER + (
+        'n = T.dim("n")\n\n'
+        '@T.program(attrs={"host": True})\n'
+        'def main(x: T.Buffer((n,), "float32"), y: T.Buffer((T.max(n, 3) - 3,), "float32"),\n'
+        '         z: T.Buffer((n * n * n * n * 1048576,), "float32")):\n'
+        "    for i in range(T.max(n, 3) - 3):\n"
+        "        y[i] = x[i]\n"
+    )
+    module = parse_module(text)
+    model = model_of(module, module.program("main").params[1:])
+    assert given(model, np.zeros(5000, np.float32)) == (
+        "there is no memory for the outputs\n  given: n = 5000"
+    )
+    (stage,) = model.manifest.stages
+    assert isinstance(stage, NativeStage)
+    changed = replace(
+        stage,
+        outputs=(TensorInfo("y", "float32", (("sub", "n", 3),)), model.outputs[1]),
+    )
+    outputs = changed.outputs
+    shrinking = Model(
+        model.objects, replace(model.manifest, stages=(changed,), outputs=outputs), threads=1
+    )
+    assert given(shrinking, np.zeros(1, np.float32)) == (
+        "axis 0 of the output 'y' would be n - 3 = -2\n  given: n = 1"
+    )

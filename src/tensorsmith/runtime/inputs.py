@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensorsmith.errors import DTypeError, EvaluationError, ShapeError
+from tensorsmith.errors import DTypeError, EvaluationError, ShapeError, TensorsmithError
 from tensorsmith.runtime.dtypes import STRING, is_torch, name_of, numpy_dtype
 from tensorsmith.runtime.extents import names_in, text_of, value_of
-from tensorsmith.runtime.manifest import DimensionInfo, TensorInfo
+from tensorsmith.runtime.manifest import DimensionInfo, Manifest, TensorInfo
 
 _SHOWN: Final = 40
 
@@ -189,3 +189,32 @@ def _check_arithmetic(info: TensorInfo, shape: tuple[int, ...], values: Mapping[
                 f"input {info.name!r} axis {axis} is {got}, and {text_of(wanted)} is {value}",
                 given=known,
             )
+
+
+def check_outputs(
+    manifest: Manifest, shapes: Sequence[tuple[int, ...]], error: BaseException
+) -> None:
+    """Say why outputs cannot be made for inputs of these shapes, if that is what went wrong.
+
+    error: what was raised. Raises ShapeError for an extent below 0, EvaluationError for no memory.
+    """
+    if isinstance(error, TensorsmithError):
+        return
+    values: dict[str, int] = {}
+    for info, shape in zip(manifest.inputs, shapes, strict=True):
+        names = zip(info.extents, shape, strict=True)
+        values.update((name, size) for name, size in names if isinstance(name, str))
+    for info in manifest.outputs:
+        for axis, extent in enumerate(info.extents):
+            if not names_in(extent) <= values.keys():
+                continue
+            size = value_of(extent, values)
+            if size < 0:
+                given = ", ".join(f"{n} = {values[n]}" for n in sorted(names_in(extent)))
+                raise ShapeError(
+                    f"axis {axis} of the output {info.name!r} would be {text_of(extent)} = {size}",
+                    given=given,
+                ) from None
+    if isinstance(error, (MemoryError, ValueError)):
+        sizes = ", ".join(f"{n} = {size}" for n, size in values.items())
+        raise EvaluationError("there is no memory for the outputs", given=sizes or None) from error

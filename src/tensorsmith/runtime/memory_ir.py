@@ -21,15 +21,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from tensorsmith.runtime.signature import NO_MEMORY
+
 SLOTS: Final = 32
 SLOTS_AT: Final = 16
 """Byte offset of the slots in a context."""
 CONTEXT_WORDS: Final = SLOTS_AT // 8 + 2 * SLOTS
 MOST_BYTES: Final = 1 << 46
 FUNCTIONS: Final = ("ts_take", "ts_give", "ts_hold", "ts_append", "ts_drop", "ts_trim")
-
-NO_MEMORY: Final = -2
-"""What ``ts_hold`` and ``ts_append`` return where there is no memory."""
 
 
 def memory_ir() -> str:

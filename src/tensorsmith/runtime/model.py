@@ -181,6 +181,7 @@ class Model:
         """Say what was wrong with the inputs; if it can be helped by a copy, call again."""
         tensors, copies = checks.checked(self.manifest.inputs, self.manifest.dimensions, args)
         if not copies and all(a is b for a, b in zip(tensors, args, strict=True)):
+            checks.check_outputs(self.manifest, [tuple(t.shape) for t in tensors], error)
             raise error
         self.copies += copies
         return self._run(tuple(tensors))

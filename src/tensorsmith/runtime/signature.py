@@ -29,6 +29,8 @@ class Failure:
     is_type: bool = False
 
 
+NO_MEMORY: Final = -2
+"""What ``ts_hold`` and ``ts_append`` return where there is no memory."""
 KERNEL_SHIFT: Final = 16
 """An error code of a kernel has the kernel's number in the bits from here on."""
 
@@ -73,6 +75,8 @@ class Signature:
 
     def failure(self, code: int) -> Failure | None:
         """What an error code means; None if it is none of the program's."""
+        if code == NO_MEMORY:
+            return Failure("no memory for values whose size is known late")
         number, local = code >> KERNEL_SHIFT, code & ((1 << KERNEL_SHIFT) - 1)
         if not 0 <= number <= len(self.kernels):
             return None
