@@ -146,7 +146,14 @@ def selu(x: Tensor, *, alpha: float = _SELU_ALPHA, gamma: float = _SELU_GAMMA) -
 
 def mish(x: Tensor) -> Tensor:
     """x * tanh(softplus(x))."""
-    return _map("mish", lambda v: v * _tanh(_softplus(v)), x)
+
+    def element(v: Expr) -> Expr:
+        # With e = exp(v), tanh(log(1 + e)) is n / (n + 2) for n = e (e + 2), which is 1 from 20 on.
+        power = _exp(_min(v, 20.0))
+        number = power * (power + 2.0)
+        return v * (number / (number + 2.0))
+
+    return _map("mish", element, x)
 
 
 def _gated(v: Expr, alpha: float) -> Expr:

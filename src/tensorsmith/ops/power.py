@@ -10,7 +10,6 @@ from tensorsmith.ir import (
     And,
     BitAnd,
     Cast,
-    DType,
     Eq,
     Expr,
     Kind,
@@ -46,18 +45,22 @@ def pow_(base: Tensor, exponent: Tensor) -> Tensor:
         inner = computed_in(type_)
 
     def element(b: Expr, e: Expr) -> Expr:
-        return converted(_of_float(converted(b, inner), e, inner), type_)
+        return converted(_pow(converted(b, inner), converted(e, inner)), type_)
 
-    return elementwise("pow", element, base, exponent)
+    if other.is_float or other.bits < 32:
+        return elementwise("pow", element, base, exponent)
+    # An exponent that is rounded to a float may lose that it is odd. There are few exponents, most
+    # often: so their conversions are not repeated for each base.
+    rounded, odd = te.compute(
+        exponent.shape, lambda *i: (Cast(exponent[i], inner), _is_odd(exponent[i])), "exponents"
+    )
 
+    def signed(b: Expr, e: Expr, is_odd: Expr) -> Expr:
+        value = _pow(converted(b, inner), e)
+        is_negative = Lt(b, as_expr(0.0, b.dtype))
+        return converted(Select(And(is_odd, is_negative), Neg(_abs(value)), value), type_)
 
-def _of_float(b: Expr, e: Expr, inner: DType) -> Expr:
-    """The power of a float. An integer exponent that is rounded to a float stays odd, or even."""
-    value = _pow(b, converted(e, inner))
-    if e.dtype.is_float or e.dtype.bits < 32:
-        return value
-    odd = _is_odd(e)
-    return Select(And(odd, Lt(b, as_expr(0.0, inner))), Neg(_abs(value)), value)
+    return elementwise("pow", signed, base, rounded, odd)
 
 
 def _is_odd(e: Expr) -> Expr:
