@@ -43,6 +43,12 @@ PARALLEL_WORK = 2_000_000.0
 """Additions' time of work below which threads do not pay: a fork and join costs microseconds."""
 VECTORS = 4
 """Vectors that the fastest loop computes at a time, so that latencies overlap."""
+NEAR_TILES = 16
+"""Tiles of a transposition that are read one below the other, so that few pages are in use."""
+LAST_LANES = 4
+"""Partial results of a reduction that are combined one by one."""
+SIDE_BY_SIDE = 8
+"""Rows that are reduced together, where results are in cache: each is loaded and stored once."""
 COLUMN_VECTORS = 16
 """Vectors of accumulators of a reduction across the fastest axis: half of the registers, and whole
 lines of memory in every row."""
@@ -151,7 +157,7 @@ def _vectorise(s: Schedule, ref: BlockRef, target: Target) -> TensorsmithError |
     kind = next(it.kind for it in block.iters if it.var is axis)
     lanes = target.lanes(_element_bytes(block))
     if kind is IterKind.SPATIAL:
-        return attempt(s, lambda: _vectorise_spatial(s, ref, loop, node, lanes))
+        return attempt(s, lambda: _vectorise_spatial(s, ref, loop, node, target))
     if kind is IterKind.REDUCE:
         return attempt(s, lambda: _vectorise_reduction(s, ref, loop, node, lanes))
     return None
@@ -172,17 +178,21 @@ def _loop_of(s: Schedule, ref: BlockRef, axis: Var) -> LoopRef | None:
     return inner[-1] if inner else None
 
 
-def _vectorise_spatial(s: Schedule, ref: BlockRef, loop: LoopRef, node: For, lanes: int) -> None:
+def _vectorise_spatial(
+    s: Schedule, ref: BlockRef, loop: LoopRef, node: For, target: Target
+) -> None:
     block = find_block(s.program, ref.name).node
     assert isinstance(block, Block)
+    lanes = target.lanes(_element_bytes(block))
     if is_reduction(block):
-        _vectorise_columns(s, ref, loop, node, lanes)
+        _vectorise_columns(s, ref, loop, node, target)
         return
     axis = next(it.var for it in block.iters if loop.var in free_vars(it.binding))
     across = other_axis(block, axis)
     if across is not None and _transpose(s, ref, loop, across, lanes):
         return
-    width = _width(node, lanes * VECTORS, lanes)
+    vectors = VECTORS if work(block) > INLINE_WORK else 1  # cheap ones wait for memory alone
+    width = _width(node, lanes * vectors, lanes)
     if width < 2:
         return
     _move_inside(s, s.get_loops(ref), loop)
@@ -231,8 +241,8 @@ def _transpose(s: Schedule, ref: BlockRef, loop: LoopRef, across: Var, lanes: in
         if isinstance(e, Load) and e.indices and e.indices[-1] is across
     )
     rows, r = s.split(other, [None, lanes])
-    columns, c = s.split(loop, [None, lanes])
-    s.reorder(rows, columns, r, c)
+    near, columns, c = s.split(loop, [None, NEAR_TILES, lanes])
+    s.reorder(near, rows, columns, r, c)
     tile = s.cache_read(ref, source.name, "local")
     s.compute_at(tile, columns)
     *_, outer, inner = s.get_loops(tile)
@@ -243,23 +253,35 @@ def _transpose(s: Schedule, ref: BlockRef, loop: LoopRef, across: Var, lanes: in
     return True
 
 
-def _vectorise_columns(s: Schedule, ref: BlockRef, loop: LoopRef, node: For, lanes: int) -> None:
-    """A reduction across the fastest axis: a strip of accumulators stays in registers."""
-    width = _width(node, lanes * COLUMN_VECTORS, lanes)
-    if width < 2:
-        return
+def _vectorise_columns(
+    s: Schedule, ref: BlockRef, loop: LoopRef, node: For, target: Target
+) -> None:
+    """A reduction across the fastest axis: a strip of results stays in registers, or, of a long
+    axis, in the first-level cache, and several rows are reduced side by side."""
+    block = find_block(s.program, ref.name).node
+    assert isinstance(block, Block)
+    size = _element_bytes(block)
+    lanes = target.lanes(size)
     copy = s.cache_write(ref, 0, "local")
-    loops = s.get_loops(ref)
-    reduced = [x for x in loops if _is_reduced(s, ref, x)]
-    if not reduced:
-        return
-    split = s.split(loop, [None, width])
-    s.reorder(split[0], *reduced, split[1])
-    s.reverse_compute_at(copy, split[0])
-    s.vectorize(split[1])
+    reduced = [x for x in s.get_loops(ref) if _is_reduced(s, ref, x)]
+    extent = int(node.extent.value) if isinstance(node.extent, Const) else 0
+    if extent > lanes * COLUMN_VECTORS and len(reduced) == 1:
+        whole = -(-extent // lanes)
+        parts = -(-whole // max(1, target.caches.l1 // 2 // (size * lanes)))
+        outer, vector, lane = s.split(loop, [None, -(-whole // parts), lanes])
+        steps, step = s.split(reduced[0], [None, SIDE_BY_SIDE])
+        s.reorder(outer, steps, vector, step, lane)
+        s.unroll(step)
+        reduced = [steps]
+    else:
+        outer, lane = s.split(loop, [None, _width(node, lanes * COLUMN_VECTORS, lanes)])
+        s.reorder(outer, *reduced, lane)
+    s.reverse_compute_at(copy, outer)
+    s.vectorize(lane)
     first = s.decompose_reduction(ref, reduced[0])
     s.vectorize(s.get_loops(first)[-1])
-    s.vectorize(s.get_loops(copy)[-1])
+    last = s.get_loops(copy)[-1]
+    s.vectorize(s.split(last, [None, lanes])[1] if extent > lanes * COLUMN_VECTORS else last)
 
 
 def _is_reduced(s: Schedule, ref: BlockRef, loop: LoopRef) -> bool:
@@ -281,11 +303,12 @@ def _vectorise_reduction(s: Schedule, ref: BlockRef, loop: LoopRef, node: For, l
     _, inner = s.split(loop, [None, width])
     rank = _output_rank(s, ref)  # the lanes come last, so that they lie side by side
     _lanes_inside(s, s.rfactor(inner, rank))
-    if width > lanes:
+    for fewer in (lanes, LAST_LANES):
         again = _loop_of_reduction(s, ref)
-        if again is not None:
-            _, lane = s.split(again, [None, lanes])
+        if fewer < width and again is not None:
+            _, lane = s.split(again, [None, fewer])
             _lanes_inside(s, s.rfactor(lane, rank))
+            width = fewer
 
 
 def _output_rank(s: Schedule, ref: BlockRef) -> int:

@@ -23,10 +23,10 @@ def default(program: TensorProgram, target: Target | str = "host") -> TensorProg
     >>> A = te.placeholder((1024,), name="A")
     >>> B = te.compute((1024,), lambda i: A[i] * 2.0, "B")
     >>> print(default(te.program([A], B, "double"), "x86-64-v3").body)
-    for i_0 in range(32):
-        for i_1 in T.vectorized(32):
+    for i_0 in range(128):
+        for i_1 in T.vectorized(8):
             with T.block("B"):
-                vi = T.spatial(1024, i_0 * 32 + i_1)
+                vi = T.spatial(1024, i_0 * 8 + i_1)
                 B[vi] = A[vi] * 2.0
     """
     return default_schedule(program, target).program
