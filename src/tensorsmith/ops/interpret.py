@@ -50,7 +50,6 @@ from tensorsmith.ir.graph import (
 )
 from tensorsmith.ir.stmt import AttrValue
 from tensorsmith.ops.operator import Operator
-from tensorsmith.runtime import stages, strings
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Type: TypeAlias = "tuple[tuple[int, ...], str]"
@@ -79,6 +78,8 @@ def interpret_graph(
     Raises ShapeError, DTypeError or EvaluationError for arguments that do not fit, for checks that
     fail, and where a result is not of the type that the function says.
     """
+    from tensorsmith.runtime import stages, strings  # takes LLVM with it, which passes do without
+
     if operators is None:
         from tensorsmith.ops import OPERATORS
 
