@@ -53,7 +53,7 @@ HEAVY_PACKAGES = {
     "z3",
 }
 # These make or run machine code, and may load LLVM. Writing, checking and evaluating needs none.
-NEEDS_LLVM = {"codegen", "runtime", "target", "tune", "cli"}
+NEEDS_LLVM = {"codegen", "compiler", "runtime", "target", "tune", "cli"}
 MAX_MODULES_LOADED = 60
 
 
