@@ -13,7 +13,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from tensorsmith.arith import Analyzer
-from tensorsmith.errors import DTypeError, TensorsmithError
+from tensorsmith.errors import DTypeError, EvaluationError, TensorsmithError
+from tensorsmith.evaluate import NumPyDomain
+from tensorsmith.evaluate.expressions import evaluate_expr
 from tensorsmith.ir import Buffer, Cast, Const, Expr, Load, Select, as_expr, const, transform
 from tensorsmith.ir.dtype import index
 from tensorsmith.ir.expr import substitute
@@ -78,6 +80,7 @@ class _Reader:
     def __init__(self, known: Mapping[Tensor, Contents]) -> None:
         self.known = known
         self.facts = Analyzer()
+        self.domain = NumPyDomain()
         self.done: dict[tuple[Tensor, tuple[int, ...]], Expr] = {}
 
     def element(self, tensor: Tensor, at: tuple[int, ...]) -> Expr:
@@ -132,7 +135,7 @@ class _Reader:
 
         def change(e: Expr) -> Expr | None:
             if not isinstance(e, Load):
-                return None
+                return self._computed_now(e)
             at = []
             for i in e.indices:
                 position = exact(i)
@@ -147,6 +150,17 @@ class _Reader:
             return self.element(e.buffer, tuple(at))
 
         return self.facts.simplify(transform(expr, change))
+
+    def _computed_now(self, e: Expr) -> Expr | None:
+        """The constant that an operation on constants gives; None for other expressions."""
+        if not e.args or not all(isinstance(a, Const) for a in e.args):
+            return None
+        try:
+            value = evaluate_expr(e, self.domain, self.domain.operations, {})
+        except EvaluationError:  # such as a division by 0
+            return None
+        plain = int if e.dtype.is_integer or e.dtype.is_bool else float
+        return Const(plain(value), e.dtype)
 
 
 def exact(expr: Expr) -> Expr | None:
