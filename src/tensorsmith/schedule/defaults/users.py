@@ -26,7 +26,8 @@ def with_users(s: Schedule, result: BlockRef, axes: Axes, free: Collection[str])
         if block.body.buffer in s.program.buffers or len(users) != 1:
             return result
         (user,) = users
-        if user.name not in free or is_reduction(block_of(s, user)):
+        own = block_of(s, user)
+        if user.name not in free or is_reduction(own) or not isinstance(own.body, Store):
             return result
         found = _joined(s, result, user, axes)
         if found is None:
