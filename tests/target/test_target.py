@@ -35,3 +35,13 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         "  try: one of host, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, aarch64, cortex-a72,"
         " neoverse-n1, armv7, riscv64, wasm32"
     )
+
+
+def test_llvm_is_told_what_this_machine_lacks() -> None:
+    import llvmlite.binding as llvm
+
+    flags = dict(llvm.get_host_cpu_features())
+    told = Target.host().llvm_features().split(",")
+    assert {f[1:] for f in told if f[0] == "+"} == {f for f, has in flags.items() if has}
+    assert {f[1:] for f in told if f[0] == "-"} == {f for f, has in flags.items() if not has}
+    assert "-" not in Target.named("x86-64-v3").llvm_features()

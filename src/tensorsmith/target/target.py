@@ -86,8 +86,16 @@ class Target:
         return max(1, self.vector_bytes // dtype_bytes)
 
     def llvm_features(self) -> str:
-        """The features as LLVM's target machine takes them."""
-        return ",".join(f"+{f}" for f in sorted(self.features))
+        """The features as LLVM's target machine takes them.
+
+        A processor's name stands for features, of which a virtual machine may have fewer: what this
+        machine lacks is said, so that no code uses it.
+        """
+        signs = [f"+{f}" for f in sorted(self.features)]
+        host = _host()
+        if self.cpu and (self.cpu, self.features) == (host.cpu, host.features):
+            signs += [f"-{f}" for f in sorted(_host_lacks())]
+        return ",".join(signs)
 
     @staticmethod
     def host() -> Target:
@@ -121,6 +129,15 @@ def _host() -> Target:
         caches=_host_caches(),
         cores=usable_cores(),
     )
+
+
+@functools.cache
+def _host_lacks() -> frozenset[str]:
+    """The features that LLVM knows of, and this machine has not."""
+    import llvmlite.binding as llvm
+
+    flags: dict[str, bool] = dict(llvm.get_host_cpu_features())
+    return frozenset(name for name, present in flags.items() if not present)
 
 
 def usable_cores() -> int:
