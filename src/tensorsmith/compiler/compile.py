@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar, Unpack, cast
 
 from tensorsmith.codegen import BuildOptions, HostInterface, build_model
-from tensorsmith.compiler.kernels import Scheduled, kernel_infos, schedule_kernels
+from tensorsmith.compiler.kernels import Kernels, compile_kernels, kernel_infos
 from tensorsmith.compiler.pipeline import PIPELINE, Observe, Pass, run
 from tensorsmith.compiler.staged import compile_stages
 from tensorsmith.errors import IRError
 from tensorsmith.frontend.onnx.load import Source
 from tensorsmith.graph.host import Host, make_host
 from tensorsmith.graph.stages import needs_stages
-from tensorsmith.ir import GraphFunction, IRModule
+from tensorsmith.ir import GraphFunction, IRModule, TensorProgram
 from tensorsmith.runtime.model import Model, ModelOptions
 from tensorsmith.target import Target
 
@@ -29,20 +29,22 @@ class Compilation:
     """A model on its way to code, with what was decided.
 
     graph: the function that is compiled, as it was given. lowered: the same, made of calls.
-    kernels: the programs that it calls, scheduled.
+    programs: what that calls, before their schedules. kernels: the same, compiled.
     seconds: of each step.
     """
 
     graph: GraphFunction
     lowered: GraphFunction
     host: Host
-    kernels: tuple[Scheduled, ...]
+    programs: Mapping[str, TensorProgram]
+    kernels: Kernels
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def module(self) -> IRModule:
-        """The host program and the kernels."""
-        return IRModule.of(self.host.program, *(k.program for k in self.kernels))
+        """The host program, and the heads of the kernels."""
+        heads = (replace(k.rest.head, name=name) for name, k in self.kernels.items())
+        return IRModule.of(self.host.program, *heads)
 
 
 def lower_model(
@@ -52,18 +54,23 @@ def lower_model(
     entry: str = "main",
     pipeline: Sequence[Pass] = PIPELINE,
     observe: Observe | None = None,
+    cache: bool = True,
+    check_bounds: bool = False,
 ) -> Compilation:
-    """All steps before code generation: passes, the host program, schedules."""
+    """All steps but the last: passes, the kernels, the host program."""
     target = _target(target)
     if entry not in module.graphs:
         raise IRError(f"the module has no graph function {entry!r}")
     seconds: dict[str, float] = {}
     clock = _Clock(seconds)
     lowered = clock.time("passes", lambda: run(module, pipeline, observe))
-    done, kernels = clock.time("schedules", lambda: schedule_kernels(lowered, target))
+    done, kernels = clock.time(
+        "kernels",
+        lambda: compile_kernels(lowered, target, cache=cache, check_bounds=check_bounds),
+    )
     graph = done.graph(entry)
     host = clock.time("host", lambda: make_host(graph))
-    return Compilation(module.graph(entry), graph, host, kernels, seconds)
+    return Compilation(module.graph(entry), graph, host, lowered.programs, kernels, seconds)
 
 
 def compile(
@@ -94,7 +101,15 @@ def compile(
         given = {**options, "cache": cache, "check_bounds": check_bounds}
         everything = cast("BuildOptions", given)
         return compile_stages(module, module.graph(entry), target, pipeline, observe, **everything)
-    made = lower_model(module, target, entry=entry, pipeline=pipeline, observe=observe)
+    made = lower_model(
+        module,
+        target,
+        entry=entry,
+        pipeline=pipeline,
+        observe=observe,
+        cache=cache,
+        check_bounds=check_bounds,
+    )
     return build(made, target, cache=cache, check_bounds=check_bounds, **options)
 
 
@@ -124,6 +139,7 @@ def build(
         host.weights.to_array(),
         target,
         kernels=kernel_infos([made.lowered]),
+        ready={name: k.rest.code for name, k in made.kernels.items()},
         cache=cache,
         check_bounds=check_bounds,
         **options,

@@ -7,13 +7,12 @@ results are constants in place of the weight.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from tensorsmith.codegen import build
 from tensorsmith.graph.dead_code import eliminate_dead_code
 from tensorsmith.ir import (
     Alloc,
@@ -49,9 +48,9 @@ from tensorsmith.ir.graph import (
     Loop,
 )
 from tensorsmith.ir.rewrite import expressions, statements
-from tensorsmith.target import Target
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+Run: TypeAlias = "Callable[[str, Sequence[Array]], None]"
 CONSTANTS: Final = "constants"
 """The attribute of a program that names the parameters that are the same in every call."""
 
@@ -230,10 +229,9 @@ class _Computed:
 
     divided: Mapping[str, Divided]
     known: Mapping[Any, Array]
-    target: Target
+    run: Run
     bindings: list[Binding] = field(default_factory=list)
     made: dict[tuple[str, ...], tuple[Buffer, ...]] = field(default_factory=dict)
-    programs: Any = None
 
     def body(self, bindings: Sequence[Binding]) -> tuple[Binding, ...]:
         return tuple(map(self.binding, bindings))
@@ -252,12 +250,13 @@ class _Computed:
         arrays = [self.known[b.operands[n]] for n in parts.constants]
         key = (b.callee, *map(content_hash, arrays))
         if key not in self.made:
-            self.made[key] = self.compute(parts, arrays)
+            self.made[key] = self.compute(b.callee, arrays)
         kept = [b.operands[n] for n in parts.kept]
         return replace(b, operands=(*kept, *self.made[key]))
 
-    def compute(self, parts: Divided, arrays: Sequence[Array]) -> tuple[Buffer, ...]:
+    def compute(self, name: str, arrays: Sequence[Array]) -> tuple[Buffer, ...]:
         """Constants that hold the results of a first part."""
+        parts = self.divided[name]
         results: list[Array] = []
         values: list[Buffer] = []
         for param in parts.before.params[len(arrays) :]:
@@ -266,29 +265,27 @@ class _Computed:
             shape = [int(e.value) for e in param.shape if isinstance(e, Const)]
             results.append(np.empty(shape, param.dtype.numpy))
             values.append(Buffer(param.name, param.shape, param.dtype))
-        if self.programs is None:
-            firsts = {p.before.name: p.before for p in self.divided.values()}
-            self.programs = build(IRModule(firsts), self.target)
         dense = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays]
-        self.programs[parts.before.name](*dense, *results)
+        self.run(name, [*dense, *results])
         self.bindings.extend(Constant(v, a) for v, a in zip(values, results, strict=True))
         return tuple(values)
 
 
-def compute_constants(module: IRModule, divided: Mapping[str, Divided], target: Target) -> IRModule:
+def compute_constants(module: IRModule, divided: Mapping[str, Divided], run: Run) -> IRModule:
     """Run the first parts of the divided programs on the constants that calls give them.
 
     Before: calls of whole programs. After: of their second parts, with new constants; constants
-    that nothing uses any more are left out.
+    that nothing uses any more are left out. run: calls the first part of a program, by the
+    program's name, with the constants and memory for the results.
     """
     if not divided:
         return module
     graphs = {}
     for name, graph in module.graphs.items():
-        computed = _Computed(divided, known_arrays(graph), target)
+        computed = _Computed(divided, known_arrays(graph), run)
         body = computed.body(graph.body)
         graphs[name] = replace(graph, body=(*computed.bindings, *body))
-    programs = {name: parts.rest for name, parts in divided.items()}
+    programs = {name: replace(parts.rest, name=name) for name, parts in divided.items()}
     changed = replace(module, functions={**module.functions, **programs, **graphs})
     return eliminate_dead_code(changed)
 

@@ -1,67 +1,64 @@
-"""Schedules for the kernels of a model."""
+"""The kernels of a model: compiled, and what they need computed of constants computed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from tensorsmith.compiler.constants import (
-    Divided,
-    compute_constants,
-    constant_operands,
-    divide,
-    marked,
-)
-from tensorsmith.errors import TensorsmithError
+import numpy as np
+
+from tensorsmith.compiler.constants import Divided, compute_constants, constant_operands
+from tensorsmith.compiler.kernel_code import KernelCode
+from tensorsmith.compiler.kernel_pool import make_kernels
 from tensorsmith.graph.host import all_bindings
-from tensorsmith.ir import GraphFunction, IRModule, TensorProgram
+from tensorsmith.ir import GraphFunction, IRModule
 from tensorsmith.ir.graph import CallProgram
+from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.manifest import KernelInfo
-from tensorsmith.schedule.defaults.rules import default_schedule
-from tensorsmith.schedule.trace import Trace
 from tensorsmith.target import Target
 
-
-@dataclass(frozen=True, slots=True)
-class Scheduled:
-    """A kernel with its schedule.
-
-    trace: what was decided; None where the rules failed and the kernel stays as it was written.
-    failure: why.
-    """
-
-    program: TensorProgram
-    trace: Trace | None
-    failure: str = ""
+Kernels = Mapping[str, KernelCode]
 
 
-def schedule_kernels(module: IRModule, target: Target) -> tuple[IRModule, tuple[Scheduled, ...]]:
-    """A default schedule for each program, in the module and by itself.
+def compile_kernels(
+    module: IRModule, target: Target, *, cache: bool = True, check_bounds: bool = False
+) -> tuple[IRModule, Kernels]:
+    """The code of each program by a default schedule, and the module with heads in their place.
 
     What programs compute from constants alone is computed now. A rule that fails leaves its program
-    as it is.
+    as it is. Raises CodegenError for what no code can be made for.
     """
     constants = constant_operands(module.graphs.values())
-    made: list[Scheduled] = []
-    divided: dict[str, Divided] = {}
-    for name, program in module.programs.items():
-        scheduled = schedule_kernel(marked(program, constants.get(name, ())), target)
-        plain, parts = divide(scheduled.program)
-        made.append(replace(scheduled, program=plain))
-        if parts is not None:
-            divided[name] = parts
-    programs = {s.program.name: s.program for s in made}
-    whole = replace(module, functions={**module.functions, **programs})
-    return compute_constants(whole, divided, target), tuple(made)
+    programs = module.programs
+    made = make_kernels(
+        programs.values(), constants, target, cache=cache, check_bounds=check_bounds
+    )
+    heads = {name: replace(code.rest.head, name=name) for name, code in made.items()}
+    whole = replace(module, functions={**module.functions, **heads})
+    divided = {
+        name: Divided(code.before.head, heads[name], code.constants, code.kept)
+        for name, code in made.items()
+        if code.before is not None
+    }
+    return compute_constants(whole, divided, _Runner(made, target).run), made
 
 
-def schedule_kernel(program: TensorProgram, target: Target) -> Scheduled:
-    """A default schedule for a program."""
-    try:
-        schedule = default_schedule(program, target)
-    except TensorsmithError as error:
-        return Scheduled(program, None, str(error))
-    return Scheduled(replace(schedule.program, name=program.name), schedule.trace)
+class _Runner:
+    """Runs the first parts of kernels; each is linked once."""
+
+    def __init__(self, kernels: Kernels, target: Target) -> None:
+        self.kernels = kernels
+        self.target = target
+        self.linked: dict[str, Executable] = {}
+
+    def run(self, name: str, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
+        """Call the first part of the kernel `name`."""
+        kernel = self.kernels[name]
+        assert kernel.before is not None
+        if kernel.key not in self.linked:
+            self.linked[kernel.key] = Executable([kernel.before.code], threads=self.target.cores)
+        self.linked[kernel.key](*arrays)
 
 
 def kernel_infos(graphs: Iterable[GraphFunction]) -> dict[str, KernelInfo]:
