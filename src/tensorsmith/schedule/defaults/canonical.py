@@ -138,13 +138,23 @@ def _fuse_block(s: Schedule, ref: BlockRef, groups: _Groups) -> None:
     block = block_of(s, ref)
     inputs = tuple(Var(f"i{d}") for d in range(len(block.iters)))
     outputs = [_fused([(inputs[at], block.iters[at].extent) for at in group]) for group in groups]
-    s.transform_block_layout(ref, IndexMap(inputs, outputs))
+    _transform_block(s, ref, IndexMap(inputs, outputs))
+
+
+def _transform_block(s: Schedule, ref: BlockRef, index_map: IndexMap) -> None:
+    """Change the iterators of a block, unless they and its loops are in order already."""
+    bindings = [it.binding for it in block_of(s, ref).iters]
+    in_order = bindings == [x.var for x in s.get_loops(ref)]
+    if not (in_order and index_map.outputs == index_map.inputs):
+        s.transform_block_layout(ref, index_map)
 
 
 def _fuse_buffer(s: Schedule, ref: BlockRef, buffer: Buffer, part: _Part) -> None:
     """Give a buffer that is indexed by the iterators of a block one dimension a group."""
     order = {v: d for d, v in enumerate(_indices(part[0], buffer))}
-    s.transform_layout(ref, buffer.name, _map(order, part, buffer.rank))
+    index_map = _map(order, part, buffer.rank)
+    if index_map.outputs != index_map.inputs:
+        s.transform_layout(ref, buffer.name, index_map)
 
 
 def _indices(block: Block, buffer: Buffer) -> tuple[Expr, ...]:
@@ -173,7 +183,7 @@ def _fuse_result(s: Schedule, ref: BlockRef, buffer: Buffer, part: _Part) -> Non
     places = _indices(block, buffer)
     position: dict[Expr, int] = {it.var: d for d, it in enumerate(copy.iters)}
     order = {ours: position[own] for ours, own in zip(places, source.indices, strict=True)}
-    s.transform_block_layout(ref, _map(order, part, len(copy.iters)))
+    _transform_block(s, ref, _map(order, part, len(copy.iters)))
 
 
 def _fused(parts: Sequence[tuple[Var, Expr]]) -> Expr:
