@@ -15,8 +15,10 @@ from tensorsmith.schedule.refs import BlockRef
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.target import Target
 
+FEW_ROWS_OF_INTEGERS = 2
 FEW_ROWS = 8
-"""Rows of a result up to which the larger operand is streamed, not packed."""
+"""Rows of a result up to which the larger operand is streamed, not packed: fewer of integers,
+since products of bytes cost next to nothing once they are packed."""
 FEWEST_COLUMNS = 4
 """Columns of a result for which vectors of columns pay."""
 
@@ -52,7 +54,8 @@ def schedule_contraction(
 def _is_streamed(block: Block, what: Contraction) -> bool:
     """Whether the result has few rows, and one iterator plays each part."""
     plain = len(what.m) == len(what.n) == len(what.k) == 1 and _size(block, what.batch) == 1
-    return plain and _size(block, what.m) <= FEW_ROWS
+    few = FEW_ROWS if what.output.dtype.is_float else FEW_ROWS_OF_INTEGERS
+    return plain and _size(block, what.m) <= few
 
 
 def _lies_along(load: Load, block: Block, at: int) -> bool:
