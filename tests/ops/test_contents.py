@@ -71,6 +71,15 @@ def test_constants_go_through_floats():
     np.testing.assert_array_equal(array, np.sqrt([10.0, 2.0]))
 
 
+def test_constants_wrap():
+    builder = GraphBuilder(OPERATORS)
+    big = builder.constant(np.array([2**62, -3]))
+    product = builder.array(builder("mul", big, builder.constant(np.array([4, 2**62]))))
+    assert product.tolist() == [0, 2**62]
+    power = builder.array(builder("pow", big, builder.constant(np.array([2, 3]))))
+    assert power.tolist() == [0, -27]
+
+
 def test_a_division_by_zero_is_known_to_be_0():
     builder = GraphBuilder(OPERATORS)
     zero = builder.constant(np.array([0]))

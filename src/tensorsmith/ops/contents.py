@@ -156,7 +156,8 @@ class _Reader:
         if not e.args or not all(isinstance(a, Const) for a in e.args):
             return None
         try:
-            value = evaluate_expr(e, self.domain, self.domain.operations, {})
+            with np.errstate(all="ignore"):  # integers wrap, floats overflow
+                value = evaluate_expr(e, self.domain, self.domain.operations, {})
         except EvaluationError:  # such as a division by 0
             return None
         plain = int if e.dtype.is_integer or e.dtype.is_bool else float

@@ -14,13 +14,15 @@ from tensorsmith.ir import (
     Expr,
     Kind,
     Lt,
+    Min,
     Mul,
+    Ne,
     Neg,
     Select,
     as_expr,
 )
 from tensorsmith.ir.dtype import float64
-from tensorsmith.ops.broadcast import broadcast_index, broadcast_shapes, elementwise
+from tensorsmith.ops.broadcast import elementwise
 from tensorsmith.ops.operands import computed_in, converted, one_dtype
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.te import Tensor
@@ -38,7 +40,7 @@ def pow_(base: Tensor, exponent: Tensor) -> Tensor:
     type_ = one_dtype("pow", Kind.BITS | Kind.FLOAT, base)
     other = one_dtype("pow", Kind.BITS | Kind.FLOAT, exponent)
     if type_.is_integer and other.is_integer:
-        return _of_integers(base, exponent)
+        return elementwise("pow", _of_integers, base, exponent)
     if type_.is_integer or other is float64:
         inner = float64
     else:
@@ -68,43 +70,30 @@ def _is_odd(e: Expr) -> Expr:
     return Eq(BitAnd(e, one), one)
 
 
-def _of_integers(base: Tensor, exponent: Tensor) -> Tensor:
-    """A product of up to as many factors as the type has bits.
+def _of_integers(b: Expr, e: Expr) -> Expr:
+    """The power of integers, by repeated squares.
 
-    With more the power of an even base is 0, that of 1 or -1 follows from whether the exponent is
-    odd, and no type holds those of others.
+    Exponents beyond the number of bits count as that: then the power of an even base is 0, that of
+    1 or -1 follows from whether the exponent is odd, and no type holds those of others.
     """
-    type_, other = base.dtype, exponent.dtype
-    shape = broadcast_shapes(base.shape, exponent.shape)
-    k = te.reduce_axis(type_.bits, "k")
-
-    def operands(i: tuple[Expr, ...]) -> tuple[Expr, Expr]:
-        return (
-            base[broadcast_index(base.shape, shape, i)],
-            exponent[broadcast_index(exponent.shape, shape, i)],
-        )
-
-    def factors(*i: Expr) -> te.Reduce:
-        b, e = operands(i)
-        return te.prod(Select(Lt(Cast(k.var, other), e), b, as_expr(1, type_)), axis=k)
-
-    product = te.compute(shape, factors, "pow_factors")
-
-    def element(*i: Expr) -> Expr:
-        b, e = operands(i)
-        value = product[i]
-        last = Select(_is_odd(e), b, as_expr(1, type_))
-        if type_.bits <= other.max_value:
-            beyond = Lt(as_expr(type_.bits, other), e)
-            value = Select(beyond, Mul(value, last), value)
-        if other.kind is Kind.UINT:
-            return value
-        magnitude = _abs(b) if type_.kind is Kind.INT else b
-        is_unit = Eq(magnitude, as_expr(1, type_))
-        below = Select(is_unit, last, as_expr(0, type_))
-        return Select(Lt(e, as_expr(0, other)), below, value)
-
-    return te.compute(shape, element, "pow")
+    type_, other = b.dtype, e.dtype
+    one, none = as_expr(1, type_), as_expr(0, other)
+    most = min(type_.bits, other.max_value)
+    limit = as_expr(most, other)
+    factors = Min(e, limit)
+    value, square = one, b
+    for bit in range(most.bit_length()):
+        is_set = Ne(BitAnd(factors, as_expr(1 << bit, other)), none)
+        value = Mul(value, Select(is_set, square, one))
+        square = Mul(square, square)
+    last = Select(_is_odd(e), b, one)
+    if most < other.max_value:
+        value = Select(Lt(limit, e), Mul(value, last), value)
+    if other.kind is Kind.UINT:
+        return value
+    magnitude = _abs(b) if type_.kind is Kind.INT else b
+    below = Select(Eq(magnitude, one), last, as_expr(0, type_))
+    return Select(Lt(e, none), below, value)
 
 
 OPERATORS: Final[tuple[Operator, ...]] = operators(pow_)
