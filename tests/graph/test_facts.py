@@ -32,6 +32,12 @@ def test_a_check_is_made_once() -> None:
     assert [c.message for c in made.body] == ["less than 8", "less than 7"]
 
 
+def test_a_condition_whose_second_part_holds() -> None:
+    b, x = start()
+    b.emit(ir.Check(ir.Or(equal(n, 1), equal(n, n)), "holds"))
+    assert after(use_facts, b.function("main", [x])).body == ()
+
+
 def test_equal_dimensions_become_one() -> None:
     b, x = start()
     b.emit(ir.Check(equal(n, m), "square"))

@@ -84,7 +84,7 @@ class _Walk:
 
     def check(self, b: Check) -> Sequence[Binding]:
         condition = self.replaced.expr(b.condition)
-        if isinstance(condition, Const) and condition.value:
+        if self.facts.prove(condition) is True:
             return []
         self.facts.learn(condition)
         return [b if condition is b.condition else replace(b, condition=condition)]

@@ -239,7 +239,7 @@ class _Folding:
 
     def check(self, b: Check) -> Sequence[Binding]:
         condition = self.number(b.condition)
-        if isinstance(condition, Const) and condition.value:
+        if self.facts.prove(condition) is True:
             self.changed = True
             return []
         return [b if condition is b.condition else replace(b, condition=condition)]
