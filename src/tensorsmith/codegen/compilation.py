@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import tensorsmith
@@ -15,7 +16,7 @@ from tensorsmith.codegen.llvm.emit import Machine
 from tensorsmith.codegen.llvm.instructions import INSTRUCTIONS
 from tensorsmith.codegen.llvm.module import ModuleText, print_llvm
 from tensorsmith.codegen.llvm.types import register_type
-from tensorsmith.codegen.units import Unit, Written, split
+from tensorsmith.codegen.units import KERNEL, Unit, Written, split
 from tensorsmith.codegen.workers import Job, compile_all, compile_apart
 from tensorsmith.errors import TargetError
 from tensorsmith.ir import (
@@ -42,7 +43,7 @@ from tensorsmith.runtime.jit import llvm_version
 from tensorsmith.runtime.object_cache import Entry, ObjectCache, key_of, object_cache
 from tensorsmith.target import Target
 
-_DECIDES_CODE: Final = ("arith", "codegen", "ir", "runtime", "target")
+_DECIDES_CODE: Final = ("arith", "codegen", "compiler", "ir", "runtime", "schedule", "target")
 """The packages whose source decides what code a module becomes."""
 
 
@@ -95,23 +96,44 @@ def compile_module(
     check_bounds: bool = False,
     quick: bool = False,
     cache: bool = True,
+    ready: Mapping[str, ObjectCode] = MappingProxyType({}),
 ) -> list[ObjectCode]:
     """The object code of a verified module's programs, to be linked by `tensorsmith.runtime`.
 
     A host and the kernels that it calls are objects of their own; kernels that are equal but for
-    names are one. Options and errors are those of `build`.
+    names are one. Other options and errors are those of `build`.
+    ready: code of kernels that has been made before, by name; of those the module needs no more
+        than the parameters, and which of them are written.
     """
     store = object_cache() if cache and not check_bounds and not quick else None
     units = list(split(module))
-    keys = [cache_key(unit, target) for unit in units] if store else [""] * len(units)
-    objects = [_cached(store, key) for key in keys]
+    objects = [ready.get(unit.names[0]) if unit.names else None for unit in units]
+    keys = [
+        cache_key(unit, target) if store and found is None else ""
+        for unit, found in zip(units, objects, strict=True)
+    ]
+    objects = [
+        _cached(store, key) if found is None and key else found
+        for key, found in zip(keys, objects, strict=True)
+    ]
     missing = [at for at, found in enumerate(objects) if found is None]
     made = _compile([units[at] for at in missing], target, check_bounds=check_bounds, quick=quick)
     for at, part in zip(missing, made, strict=True):
         objects[at] = part
         if store:
-            store.put(keys[at], _manifest(part, target), part.code)
+            store.put(keys[at], object_manifest(part, target), part.code)
     return list(_completed(units, [part for part in objects if part is not None]))
+
+
+def compile_kernel(
+    program: TensorProgram, target: Target, *, check_bounds: bool = False
+) -> ObjectCode:
+    """The object code of one kernel, which hosts are linked to. Never kept."""
+    module = IRModule.of(replace(program, name=KERNEL))
+    symbol = structural_hash(module.program(KERNEL))
+    unit = Unit(module, kernel=f"k{symbol}", names=(program.name,))
+    (made,) = _compile([unit], target, check_bounds=check_bounds, quick=False)
+    return made
 
 
 def _completed(units: list[Unit], objects: list[ObjectCode]) -> Iterator[ObjectCode]:
@@ -263,10 +285,15 @@ def cache_key(unit: Unit, target: Target) -> str:
         for s in statements(program.body)
         if isinstance(s, (Assert, Alloc, View)) and s.span is not None
     ]
-    machine = (target.triple, target.cpu, target.llvm_features(), target.vector_bytes)
-    described = [str(part) for part in (*machine, target.caches)]
     content = f"kernel {unit.kernel}" if unit.kernel else defined.script()
-    return key_of([content, *described, *compiler(), json.dumps([declared, places])])
+    known = json.dumps([declared, places])
+    return key_of([content, *machine_parts(target), *compiler(), known])
+
+
+def machine_parts(target: Target) -> list[str]:
+    """What code depends on of the machine."""
+    machine = (target.triple, target.cpu, target.llvm_features(), target.vector_bytes)
+    return [str(part) for part in (*machine, target.caches)]
 
 
 def _declared(kernel: TensorProgram, written: Written) -> str:
@@ -288,7 +315,8 @@ def compiler() -> tuple[str, str, str]:
     return tensorsmith.__version__, llvm_version(), digest.hexdigest()
 
 
-def _manifest(part: ObjectCode, target: Target) -> dict[str, object]:
+def object_manifest(part: ObjectCode, target: Target) -> dict[str, object]:
+    """What is kept of an object besides its code."""
     version, llvm, source = compiler()
     return {
         "kind": "programs",
@@ -302,12 +330,16 @@ def _manifest(part: ObjectCode, target: Target) -> dict[str, object]:
 
 def _cached(store: ObjectCache | None, key: str) -> ObjectCode | None:
     entry: Entry | None = store.get(key) if store else None
-    if entry is None:
-        return None
     try:
-        known = tuple(Signature.from_json(s) for s in entry.manifest["programs"])
-        described = entry.manifest["kernel"]
-        kernel = None if described is None else Kernel.from_json(described)
+        return None if entry is None else kept_object(entry)
     except (KeyError, TypeError):
         return None
+
+
+def kept_object(entry: Entry) -> ObjectCode:
+    """The object of an entry. Raises KeyError or TypeError for what `object_manifest` did not
+    describe."""
+    known = tuple(Signature.from_json(s) for s in entry.manifest["programs"])
+    described = entry.manifest["kernel"]
+    kernel = None if described is None else Kernel.from_json(described)
     return ObjectCode(entry.code, known, kernel)

@@ -38,6 +38,7 @@ from tensorsmith.ir import (
     free_vars,
     postorder,
 )
+from tensorsmith.runtime.executable import ObjectCode
 from tensorsmith.runtime.extents import Extent
 from tensorsmith.runtime.manifest import (
     DimensionInfo,
@@ -195,11 +196,13 @@ def machine_of(target: Target) -> Machine:
 
 
 class BuildOptions(ModelOptions, total=False):
-    """How a model's code is made, besides how it is run. See `tensorsmith.codegen.build`."""
+    """How a model's code is made, besides how it is run. See `tensorsmith.codegen.build`, and for
+    `ready` `tensorsmith.codegen.compilation.compile_module`."""
 
     check_bounds: bool
     quick: bool
     cache: bool
+    ready: Mapping[str, ObjectCode]
 
 
 def build_model(
@@ -217,8 +220,7 @@ def build_model(
 
     entry: the host program of `module`. weights: its constants, as bytes.
     name: of the model; the entry's if None. kernels: what profiles say of kernels, by name.
-    options: of `Model`, and check_bounds, quick and cache, as for `tensorsmith.codegen.build`,
-    whose errors these are.
+    options: of `Model`, and of `BuildOptions`; errors are those of `tensorsmith.codegen.build`.
     """
     program = module.program(entry)
     dimensions = Dimensions()
@@ -270,7 +272,14 @@ def build_plan(
     )
     check_bounds = options.pop("check_bounds", False)
     quick, cache = options.pop("quick", False), options.pop("cache", True)
-    objects = compile_module(module, target, check_bounds=check_bounds, quick=quick, cache=cache)
+    objects = compile_module(
+        module,
+        target,
+        check_bounds=check_bounds,
+        quick=quick,
+        cache=cache,
+        ready=options.pop("ready", {}),
+    )
     return Model(objects, manifest, weights, **cast("ModelOptions", options))
 
 

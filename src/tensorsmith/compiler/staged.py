@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
 from tensorsmith.codegen import BuildOptions, HostInterface, Plan, build_plan
 from tensorsmith.codegen.models import Dimensions, host_stage
-from tensorsmith.compiler.kernels import kernel_infos, schedule_kernels
+from tensorsmith.compiler.kernels import compile_kernels, kernel_infos
 from tensorsmith.compiler.pipeline import Observe, Pass, run
 from tensorsmith.errors import CodegenError
 from tensorsmith.graph.host import Host, make_host
@@ -48,12 +48,16 @@ def compile_stages(
     stages = split_stages(graph)
     functions = [p for p in stages.parts if isinstance(p, GraphFunction)]
     parts = IRModule.of(*functions, *module.programs.values(), attrs=module.attrs)
-    done, kernels = schedule_kernels(run(parts, passes, observe), target)
+    passed = run(parts, passes, observe)
+    cache, check_bounds = options.get("cache", True), options.get("check_bounds", False)
+    done, kernels = compile_kernels(passed, target, cache=cache, check_bounds=check_bounds)
     hosts = {f.name: make_host(done.graph(f.name)) for f in functions}
     planner = _Planner(graph, stages, hosts)
     infos = kernel_infos(done.graph(f.name) for f in functions)
     plan = planner.plan(tuple(infos.values()))
-    whole = IRModule.of(*(h.program for h in hosts.values()), *(k.program for k in kernels))
+    heads = (replace(k.rest.head, name=name) for name, k in kernels.items())
+    whole = IRModule.of(*(h.program for h in hosts.values()), *heads)
+    options["ready"] = {name: k.rest.code for name, k in kernels.items()}
     return build_plan(whole, plan, planner.all_weights(), target, **options)
 
 
