@@ -32,11 +32,11 @@ from tensorsmith.runtime.results import Allocator, Returns, allocator
 from tensorsmith.runtime.stages import Functions, NativeRun, Values
 from tensorsmith.runtime.strings import FUNCTIONS
 from tensorsmith.runtime.thread_pool import Context, symbols
+from tensorsmith.runtime.weights import aligned
 from tensorsmith.target.target import usable_cores
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Call: TypeAlias = "Callable[[Sequence[Any]], list[Any]]"
-WEIGHT_ALIGN: Final = 64
 _RETRIED: Final = (
     *(DTypeError, ShapeError),
     *(AttributeError, IndexError, KeyError, MemoryError, OverflowError, TypeError, ValueError),
@@ -243,21 +243,6 @@ def _apart(x: Any, tensors: Sequence[Any]) -> Any:
     if not any(x is t for t in tensors):
         return x
     return x.clone() if is_torch(x) else x.copy()
-
-
-def aligned(weights: Array) -> Array:
-    """The bytes where they lie, if that is a multiple of 64; else a copy. Read-only."""
-    if weights.dtype != np.uint8 or weights.ndim != 1:
-        raise DTypeError(f"weights are bytes, not {weights.dtype} of rank {weights.ndim}")
-    if weights.ctypes.data % WEIGHT_ALIGN or not weights.flags.c_contiguous:
-        memory = np.empty(weights.size + WEIGHT_ALIGN, np.uint8)
-        start = -memory.ctypes.data % WEIGHT_ALIGN
-        moved = memory[start : start + weights.size]
-        moved[:] = weights
-        weights = moved
-    view = weights.view()
-    view.flags.writeable = False
-    return view
 
 
 __all__ = ["Model", "TensorInfo", "aligned"]

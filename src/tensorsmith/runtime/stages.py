@@ -18,6 +18,7 @@ from tensorsmith.runtime.manifest import (
     TensorInfo,
 )
 from tensorsmith.runtime.results import Allocator, Returns
+from tensorsmith.runtime.weights import aligned
 
 Functions: TypeAlias = "Mapping[str, Callable[..., Any]]"
 Dims: TypeAlias = "Sequence[int]"
@@ -93,7 +94,7 @@ def _weights(stage: NativeStage, weights: np.ndarray[Any, Any]) -> tuple[np.ndar
         raise EvaluationError(
             f"{stage.program} has weights to byte {start + size}, and there are {weights.size}"
         )
-    return (weights[start : start + size] if size else np.zeros(1, np.uint8),)
+    return (weights[start : start + size] if size else aligned(np.zeros(1, np.uint8)),)
 
 
 def shape_of(x: Any) -> np.ndarray[Any, Any]:

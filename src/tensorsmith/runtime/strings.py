@@ -123,7 +123,12 @@ def _normalized(
     x: Array, *, case: str, is_case_sensitive: bool, stopwords: tuple[str, ...]
 ) -> list[str]:
     """case: 'LOWER', 'UPPER' or 'NONE'."""
-    change = {"LOWER": str.lower, "UPPER": str.upper, "NONE": str}[case]
+    changes: dict[str, Callable[[str], str]] = {
+        "LOWER": str.lower,
+        "UPPER": str.upper,
+        "NONE": str,
+    }
+    change = changes[case]
     stops = set(stopwords) if is_case_sensitive else {change(w) for w in stopwords}
     made = []
     for text in x.reshape(-1):

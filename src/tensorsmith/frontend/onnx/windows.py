@@ -249,7 +249,7 @@ def max_unpool(node: Node) -> Buffer:
 
 def col2im(node: Node) -> Buffer:
     """Columns back to an image."""
-    image, block = node.numbers_of(1, "extent", low=0), node.numbers_of(2, "block", low=0)
+    image, block = node.numbers_of(1, "extent", low=0), node.constants(2)
     if image is None or block is None or len(image) != len(block):
         node.wrong("the image and the block have as many dimensions")
     rank = len(image)
