@@ -35,9 +35,23 @@ def image(b):
     return b.param("image", (n, 3, 5, 5), "float32")
 
 
-def conv(b, *, bias=False, pads=(1, 1, 1, 1)):
+def conv(b, *, bias=False, op="conv"):
     extra = [b.constant(floats(4, seed=2))] if bias else []
-    return b("conv", image(b), b.constant(floats(4, 3, 3, 3, seed=1)), *extra, pads=pads)
+    shape = (4, 3, 3, 3) if op == "conv" else (3, 4, 3, 3)
+    return b(op, image(b), b.constant(floats(*shape, seed=1)), *extra, pads=(1, 1, 1, 1))
+
+
+def after_convolution(op):
+    """What may follow a convolution."""
+    return {
+        f"{op}-normalised": lambda b, x: b(
+            "batch_norm", conv(b, op=op, bias=True), *statistics(b, 4)
+        ),
+        f"{op}-scaled": lambda b, x: b("mul", conv(b, op=op, bias=True), channels(b)),
+        f"{op}-divided": lambda b, x: b("div", conv(b, op=op), channels(b)),
+        f"{op}-shifted": lambda b, x: b("add", conv(b, op=op, bias=True), channels(b)),
+        f"{op}-lowered": lambda b, x: b("sub", conv(b, op=op), c(b, 0.7)),
+    }
 
 
 def statistics(b, channels):
@@ -115,11 +129,8 @@ CASES = {
     ),
     "square": lambda b, x: b("pow", x, c(b, 2.0)),
     "cube": lambda b, x: b("pow", x, c(b, 3.0)),
-    "conv-normalised": lambda b, x: b("batch_norm", conv(b, bias=True), *statistics(b, 4)),
-    "conv-scaled": lambda b, x: b("mul", conv(b, bias=True), channels(b)),
-    "conv-divided": lambda b, x: b("div", conv(b), channels(b)),
-    "conv-shifted": lambda b, x: b("add", conv(b, bias=True), channels(b)),
-    "conv-lowered": lambda b, x: b("sub", conv(b), c(b, 0.7)),
+    **after_convolution("conv"),
+    **after_convolution("conv_transpose"),
     "matmul-normalised": lambda b, x: b(
         "batch_norm", product(b, matrices(b)[0]), *statistics(b, 6)
     ),

@@ -54,17 +54,31 @@ def _by_channel(m: Match, rank: int, axis: int, channels: int) -> Array | None:
 # --- Convolutions ----------------------------------------------------------------------------
 
 
+def _channel_axis(m: Match) -> int | None:
+    """The axis of the weights along which the output channels are; None if it is none alone."""
+    node = m.nodes["conv"]
+    if node.op == "conv":
+        return 0
+    return 1 if node.attrs.get("groups", 1) == 1 else None
+
+
+def _channels(m: Match) -> int:
+    axis = _channel_axis(m)
+    return 0 if axis is None else int(m.array("w").shape[axis])
+
+
 def _convolved(m: Match, factor: Array, addend: Array | None) -> Buffer | None:
     """The convolution of the pattern with scaled weights, and another bias. None: has no bias."""
-    if not _is_wide(m) or not m.is_single("conv"):
+    axis = _channel_axis(m)
+    if axis is None or not _is_wide(m) or not m.is_single("conv") or len(factor) != _channels(m):
         return None
     weights = m.array("w")
-    if len(factor) != weights.shape[0]:
-        return None
-    type_ = weights.dtype
-    wide = weights.astype(np.float64) * factor.reshape(-1, *(1,) * (weights.ndim - 1))
+    shape = [1] * weights.ndim
+    shape[axis] = -1
+    wide = weights.astype(np.float64) * factor.reshape(shape)
     own = m.array("b").astype(np.float64) * factor if "b" in m.values else None
     bias = addend if own is None else own if addend is None else own + addend
+    type_ = weights.dtype
     made = m["w"] if np.all(factor == 1) else m.constant(wide.astype(type_), m["w"].name)
     if bias is None:
         return m.again("conv", m["x"], made)
@@ -77,25 +91,23 @@ def _conv_normalised(m: Match) -> Buffer | None:
 
 
 def _conv_scaled(m: Match) -> Buffer | None:
-    factor = _by_channel(m, m.result.rank, 1, m.array("w").shape[0])
+    factor = _by_channel(m, m.result.rank, 1, _channels(m))
     return None if factor is None else _convolved(m, factor, None)
 
 
 def _conv_divided(m: Match) -> Buffer | None:
-    factor = _by_channel(m, m.result.rank, 1, m.array("w").shape[0])
-    return None if factor is None else _convolved(m, 1 / factor, None)
+    divisor = _by_channel(m, m.result.rank, 1, _channels(m))
+    return None if divisor is None else _convolved(m, 1 / divisor, None)
 
 
 def _conv_shifted(m: Match) -> Buffer | None:
-    channels = m.array("w").shape[0]
-    addend = _by_channel(m, m.result.rank, 1, channels)
-    return None if addend is None else _convolved(m, np.ones(channels), addend)
+    addend = _by_channel(m, m.result.rank, 1, _channels(m))
+    return None if addend is None else _convolved(m, np.ones(len(addend)), addend)
 
 
 def _conv_lowered(m: Match) -> Buffer | None:
-    channels = m.array("w").shape[0]
-    less = _by_channel(m, m.result.rank, 1, channels)
-    return None if less is None else _convolved(m, np.ones(channels), -less)
+    less = _by_channel(m, m.result.rank, 1, _channels(m))
+    return None if less is None else _convolved(m, np.ones(len(less)), -less)
 
 
 # --- Products of matrices --------------------------------------------------------------------
@@ -149,26 +161,30 @@ def _is_channels(m: Match) -> bool:
     return all(m.array(k.name).shape == (size,) for k in _STATISTICS)
 
 
-_CONV: Final = (Op("conv", _x, _w), Op("conv", _x, _w, _b))
-
-FOLDING: Final[tuple[Rule, ...]] = (
-    *(
-        Rule(name, Op(op, *parts, name="outer" if op != "batch_norm" else op), becomes, when, True)
-        for conv in _CONV
-        for name, op, parts, becomes, when in (
-            (
-                "conv-normalised",
-                "batch_norm",
-                (conv, *_STATISTICS),
+def _after_convolution(op: str) -> tuple[Rule, ...]:
+    """What may follow a convolution of the kind `op`, with a bias or without."""
+    rules = []
+    for parts in ((_x, _w), (_x, _w, _b)):
+        conv = Op(op, *parts, name="conv")
+        rules += [
+            Rule(
+                f"{op}-normalised",
+                Op("batch_norm", conv, *_STATISTICS),
                 _conv_normalised,
                 _is_channels,
+                rounds=True,
             ),
-            ("conv-scaled", "mul", (conv, _c), _conv_scaled, None),
-            ("conv-divided", "div", (conv, _c), _conv_divided, None),
-            ("conv-shifted", "add", (conv, _c), _conv_shifted, None),
-            ("conv-lowered", "sub", (conv, _c), _conv_lowered, None),
-        )
-    ),
+            Rule(f"{op}-scaled", Op("mul", conv, _c), _conv_scaled, rounds=True),
+            Rule(f"{op}-divided", Op("div", conv, _c), _conv_divided, rounds=True),
+            Rule(f"{op}-shifted", Op("add", conv, _c), _conv_shifted, rounds=True),
+            Rule(f"{op}-lowered", Op("sub", conv, _c), _conv_lowered, rounds=True),
+        ]
+    return tuple(rules)
+
+
+FOLDING: Final[tuple[Rule, ...]] = (
+    *_after_convolution("conv"),
+    *_after_convolution("conv_transpose"),
     Rule(
         "matmul-normalised",
         Op("batch_norm", Op("matmul", _x, _w), *_STATISTICS),
