@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tensorsmith.errors import TensorsmithError
 from tensorsmith.graph.kernel import Array, Composition, Operators
 from tensorsmith.ir import Buffer
 from tensorsmith.ir.graph import Apply
@@ -62,8 +63,12 @@ def analyse(
     apply: Apply, position: int, operators: Operators, constants: Mapping[Buffer, Array]
 ) -> Node:
     """What the computation of an operator tells."""
-    composition = Composition(operators, constants)
-    results = composition.add(apply)
+    try:
+        composition = Composition(operators, constants, [apply])
+        results = composition.add(apply)
+    except TensorsmithError:  # what is known of the function's dimensions is needed
+        composition = Composition(operators, constants, [apply], own_extents=False)
+        results = composition.add(apply)
     known = composition.literals.union(composition.given)
     definitions = definitions_under(results, known)
     node = Node(apply, position)

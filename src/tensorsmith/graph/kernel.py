@@ -9,7 +9,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from tensorsmith import te
+from tensorsmith.arith import Analyzer
 from tensorsmith.errors import IRError
+from tensorsmith.graph.extents import kernel_extents, not_negative, renamed_attribute
 from tensorsmith.graph.inlining import inlined
 from tensorsmith.ir import (
     Attrs,
@@ -22,7 +24,7 @@ from tensorsmith.ir import (
     substitute,
 )
 from tensorsmith.ir.graph import Apply
-from tensorsmith.ir.stmt import NO_ATTRS, AttrValue
+from tensorsmith.ir.stmt import NO_ATTRS
 from tensorsmith.ops.operator import Operator
 from tensorsmith.te import Definition, Tensor
 from tensorsmith.te.collapse import collapse
@@ -58,8 +60,10 @@ class Composition:
 
     operators: by name.
     constants: the values that are known; those of one element stand in the definitions themselves.
-    members: operators that will be added. Dimensions that are extents of theirs are not negative:
-        where that is not known, another variable that says so stands for them (`renamed`).
+    members: operators that will be added.
+    own_extents: whether the dimensions are those of a kernel, not of the function: see
+        `tensorsmith.graph.extents`.
+    renamed: what stands for dimensions of the function, and for expressions of them.
     """
 
     def __init__(
@@ -67,16 +71,14 @@ class Composition:
         operators: Operators,
         constants: Mapping[Buffer, Array],
         members: Sequence[Apply] = (),
+        *,
+        own_extents: bool = True,
     ) -> None:
         self.operators = operators
         self.constants = constants
-        values = [v for m in members for v in (*m.operands, *m.results) if v is not None]
-        extents = dict.fromkeys(e for v in values for e in v.shape if isinstance(e, Var))
-        self.renamed: dict[Expr, Expr] = {
-            v: Var(v.name, low=0, high=v.high, multiple_of=v.multiple_of)
-            for v in extents
-            if v.low is None or v.low < 0
-        }
+        self.renamed: dict[Expr, Expr] = dict(
+            kernel_extents(members) if own_extents else not_negative(members)
+        )
         self.tensors: dict[Buffer, Tensor] = {}
         self.given: dict[Tensor, Buffer] = {}
         """The placeholders, and the values that they stand for."""
@@ -108,17 +110,10 @@ class Composition:
         self.literals.add(made)
         return made
 
-    def _attribute(self, value: AttrValue) -> AttrValue:
-        if isinstance(value, Expr):
-            return substitute(value, self.renamed)
-        if isinstance(value, tuple) and self.renamed:
-            return tuple(self._attribute(v) for v in value)
-        return value
-
     def add(self, apply: Apply) -> tuple[Tensor, ...]:
         """The definitions of an operator's results."""
         operands = [None if o is None else self.tensor(o) for o in apply.operands]
-        attrs = {name: self._attribute(value) for name, value in apply.attrs.items()}
+        attrs = {k: renamed_attribute(v, self.renamed) for k, v in apply.attrs.items()}
         results = self.operators[apply.op](operands, attrs)
         self.tensors.update(zip(apply.results, results, strict=True))
         return results
@@ -161,13 +156,20 @@ def make_kernel(
     extents: dict[Expr, Expr] = {v: substitute(e, own) for v, e in small.extents.items()}
     extents.update(own)
 
+    facts = Analyzer()
+
     def argument(value: Buffer, tensor: Tensor) -> Argument:
-        return Argument(value, tuple(substitute(e, extents) for e in tensor.shape))
+        shape = tuple(facts.simplify(substitute(e, extents)) for e in tensor.shape)
+        return Argument(value, value.shape if _are_equal(shape, value.shape, facts) else shape)
 
     operands: list[Argument | Expr] = [argument(values[t], t) for t in inputs]
     operands.extend(extents.get(v, v) for v in scalars)
     made_results = tuple(argument(v, t) for v, t in zip(results, outputs, strict=True))
     return Kernel(program, tuple(operands), made_results)
+
+
+def _are_equal(a: Sequence[Expr], b: Sequence[Expr], facts: Analyzer) -> bool:
+    return len(a) == len(b) and all(map(facts.equal, a, b))
 
 
 def _distinct(composition: Composition, results: Sequence[Buffer]) -> list[Tensor]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from tensorsmith.errors import TensorsmithError
 from tensorsmith.graph.fuse import Group, Step, group_bindings
 from tensorsmith.graph.kernel import (
     Array,
@@ -109,14 +110,23 @@ class _Legalizer:
 
     def call(self, group: Group, checks: Checks, aliases: Aliases) -> list[Binding]:
         """The call of the program that computes a group."""
-        composition = Composition(self.operators, self.constants, group.members)
+        try:
+            kernel = self.kernel(group, checks, own_extents=True)
+        except TensorsmithError:  # what is known of the function's dimensions is needed
+            kernel = self.kernel(group, checks, own_extents=False)
+        sources = tuple(dict.fromkeys(s for m in group.members for s in m.sources))
+        return self.called(kernel, sources, aliases)
+
+    def kernel(self, group: Group, checks: Checks, *, own_extents: bool) -> Kernel:
+        """The kernel of a group."""
+        composition = Composition(
+            self.operators, self.constants, group.members, own_extents=own_extents
+        )
         for member in group.members:
             composition.add(member)
         name = kernel_name([m.op for m in group.members], self.programs)
         attrs = {"contract": True}
-        kernel = make_kernel(composition, group.results, name, checks=checks, attrs=attrs)
-        sources = tuple(dict.fromkeys(s for m in group.members for s in m.sources))
-        return self.called(kernel, sources, aliases)
+        return make_kernel(composition, group.results, name, checks=checks, attrs=attrs)
 
     def copy(self, value: Buffer) -> tuple[Buffer, list[Binding]]:
         """A new value with the elements of another one, and the call that copies them."""
