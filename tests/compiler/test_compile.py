@@ -68,7 +68,7 @@ def test_passes_are_observed() -> None:
     made = lower_model(IRModule.of(b.function("main", [b("exp", x)])), observe=seen.append)
     assert [e.name for e in seen][-1] == "legalize"
     assert seen[-1].after.programs
-    assert set(made.seconds) == {"passes", "host", "schedules"}
+    assert set(made.seconds) == {"passes", "host", "kernels"}
 
 
 def test_a_module_without_the_entry() -> None:
