@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tensorsmith.codegen.llvm import casts, integers
+from tensorsmith.codegen.llvm.extremes import extreme
 from tensorsmith.codegen.llvm.types import literal, register_type, suffix, vector
 from tensorsmith.ir import expr as ir
 from tensorsmith.ir.dtype import DType
@@ -221,6 +222,12 @@ class Expressions:
         if kind is ir.Neg:
             return emit(f"fneg {type_} {args[0]}")
         if kind in _FLOAT_EXTREME:
+            pair = (args[0], args[1])
+            found = extreme(
+                self.function.module, emit, pair, (element, lanes), is_greater=kind is ir.Max
+            )
+            if found is not None:
+                return found
             name = f"llvm.{_FLOAT_EXTREME[kind]}.{suffix(element, lanes)}"
             self.function.module.declare(f"declare {type_} @{name}({type_}, {type_})")
             return emit(f"call {type_} @{name}({type_} {args[0]}, {type_} {args[1]})")
