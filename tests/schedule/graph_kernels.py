@@ -11,7 +11,7 @@ from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.ir import TensorProgram
 
-SIZES = (0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 33)
+SIZES = (0, 1, 2, 3, 5, 8, 12, 16, 17, 20, 33)
 MOST_ELEMENTS = 600
 
 
@@ -53,13 +53,13 @@ class Kernel:
     def pick(self):
         """A tensor that is there; a new input where there is none."""
         if not self.tensors:
-            rank = self.draw(st.integers(1, 3))
+            rank = self.draw(st.sampled_from((1, 2, 2, 3, 3)))
             self.tensors.append(self.placeholder([self.extent() for _ in range(rank)]))
         return self.draw(st.sampled_from(self.tensors))
 
     def step(self) -> None:
         """One more tensor."""
-        kind = self.draw(st.sampled_from(["map", "join", "reduce", "product", "product", "turn"]))
+        kind = self.draw(st.sampled_from(["map", "join", "reduce", "turn", *["product"] * 4]))
         made = getattr(self, kind)(self.pick())
         if made is not None:
             self.tensors.append(made)
@@ -113,8 +113,8 @@ class Kernel:
         """A contraction with a new operand: any axes kept, batched or summed over."""
         roles = [self.draw(st.sampled_from("mmkkb")) for _ in a.shape]
         if "k" not in roles:
-            return None
-        own = [self.extent() for _ in range(self.draw(st.integers(0, 2)))]
+            roles[self.draw(st.integers(0, len(roles) - 1))] = "k"
+        own = [self.extent() for _ in range(self.draw(st.sampled_from((1, 1, 1, 2, 0))))]
         shared = [d for d, r in enumerate(roles) if r in "kb"]
         shape = [a.shape[d] for d in shared] + own
         out = [a.shape[d] for d, r in enumerate(roles) if r != "k"] + own

@@ -14,8 +14,11 @@ from tensorsmith.codegen import build
 from tensorsmith.evaluate import interpret
 from tensorsmith.schedule import default
 from tensorsmith.target import Target
+from tensorsmith.target.target import Caches
 from tensorsmith.verify import verify
 
+SMALL = Caches(512, 1024, 8192)
+"""So small that even small products are cut into panels and strips."""
 TARGETS = ("host", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64")
 
 
@@ -23,7 +26,8 @@ def check(data: st.DataObject, *, native: bool) -> None:
     """The scheduled program gives the same results; they are whole numbers, so exactly."""
     program, args, results = data.draw(kernels())
     target = Target.named("host" if native else data.draw(st.sampled_from(TARGETS)))
-    target = dataclasses.replace(target, cores=data.draw(st.sampled_from((1, 2))))
+    caches = data.draw(st.sampled_from((Caches(), SMALL)))
+    target = dataclasses.replace(target, cores=data.draw(st.sampled_from((1, 2))), caches=caches)
     scheduled = default(program, target)
     verify(scheduled)
     expected = [np.copy(a) for a in args]
