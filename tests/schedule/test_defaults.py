@@ -16,6 +16,7 @@ from tensorsmith.ir import LoopKind, TensorProgram
 from tensorsmith.ir.rewrite import statements
 from tensorsmith.ir.structural import structural_equal
 from tensorsmith.schedule import Schedule, default, default_schedule
+from tensorsmith.script import parse_program
 from tensorsmith.target import Target
 from tensorsmith.verify import verify
 
@@ -144,3 +145,23 @@ def test_the_trace_replays() -> None:
     again = Schedule(program)
     s.trace.apply(again)
     assert structural_equal(s.module, again.module)
+
+
+def test_a_row_that_is_read_in_a_block_is_no_axis_of_it() -> None:
+    """The fastest axis of what is read is a loop inside of the block, which cannot be split."""
+    program = parse_program(
+        """
+from tensorsmith import script as T
+n = T.dim("n")
+@T.program
+def columns(A: T.Buffer((n, 8), "float32"), B: T.Buffer((8, n), "float32")):
+    for i in range(n):
+        with T.block("columns"):
+            vi = T.remap("S", i)
+            for j in range(8):
+                B[j, vi] = A[vi, j]
+"""
+    )
+    a, b = np.arange(40, dtype=np.float32).reshape(5, 8), np.zeros((8, 5), np.float32)
+    interpret(default(program), a, b)
+    np.testing.assert_array_equal(b, a.T)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from schedule.scripts import schedule_of
 from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.codegen import build
@@ -130,3 +131,31 @@ def test_a_layout_whose_bounds_are_not_seen_is_refused(monkeypatch):
         "  try: tiles that divide what dimensions are multiples of, or constant extents"
     )
     assert s.program.script() == before.script()
+
+
+def test_a_buffer_that_lives_in_loops_is_padded_in_each_iteration():
+    s = schedule_of(
+        """
+@T.program
+def f(A: T.Buffer((6,), "int32"), C: T.Buffer((6, 4), "int32")):
+    for i in range(6):
+        L = T.alloc((4,), "int32")
+        for j in range(4):
+            with T.block("L"):
+                vi, vj = T.remap("SS", i, j)
+                L[vj] = A[vi] + T.int32(vj)
+        for k in range(4):
+            with T.block("C"):
+                vi, vk = T.remap("SS", i, k)
+                C[vi, vk] = L[vk]
+"""
+    )
+    before = s.program
+    s.transform_layout(s.get_block("C"), "L", lambda j: (j // 3, j % 3), pad_value=7)
+    verify(s.program)
+    assert s.get_loops(s.get_block("L_pad"))[0] == s.get_loops(s.get_block("C"))[0]
+    given = np.arange(6, dtype=np.int32)
+    results = [np.zeros((6, 4), np.int32) for _ in range(2)]
+    for program, result in zip((before, s.program), results, strict=True):
+        interpret(program, given.copy(), result)
+    np.testing.assert_array_equal(*results)

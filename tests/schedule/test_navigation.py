@@ -1,8 +1,11 @@
 """References by name, pattern, path and relation."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schedule.scripts import schedule_of
+from strategies import programs
 from tensorsmith.ir import IRModule
 from tensorsmith.schedule import Schedule, ScheduleError
 
@@ -94,3 +97,20 @@ def test_what_is_no_reference_is_refused():
     other = schedule_of(NESTED)
     with pytest.raises(ScheduleError, match="does not come from this schedule"):
         s.parallel(other.get_loops(other.get_block("left"))[0])
+
+
+@given(st.data())
+def test_relations_of_blocks_are_each_others_converse(data):
+    """Producers and consumers, parents and children, loops and the blocks in them."""
+    s = Schedule(data.draw(programs()))
+    blocks = s.find_blocks()
+    for block in blocks:
+        assert all(block in s.get_consumers(p) for p in s.get_producers(block))
+        assert all(block in s.get_producers(c) for c in s.get_consumers(block))
+        assert all(s.get_parent_block(c) == block for c in s.get_child_blocks(block))
+    top = [b for b in blocks if not any(b in s.get_child_blocks(p) for p in blocks)]
+    assert all(b in top for b in s.get_output_blocks())
+    for block in blocks:
+        for loop in s.get_loops(block):
+            around = s.get_child_blocks(loop)
+            assert block in around

@@ -95,6 +95,8 @@ def multiply(a: Interval, b: Interval) -> Interval:
 
 def _multiply_unbounded(a: Interval, b: Interval) -> Interval:
     """Products where a side is unbounded: only the signs tell something."""
+    if any(x.low is not None and x.high is not None and x.low > x.high for x in (a, b)):
+        return EVERYTHING  # there is no value: what holds here cannot be
     if a.high is not None and a.high <= 0:
         return negate(multiply(negate(a), b))
     if b.high is not None and b.high <= 0:

@@ -42,8 +42,10 @@ from tensorsmith.ir import (
 )
 from tensorsmith.ir.rewrite import map_exprs, replace_buffers, statements, transform_stmt
 from tensorsmith.ir.stmt import ZERO
+from tensorsmith.schedule.dependence import allocation
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.nest import Nest, plain_nest
+from tensorsmith.schedule.placement import counters, place_of
 from tensorsmith.schedule.tree import block_names, find_block, fresh_name, replace_stmt, sites
 from tensorsmith.verify import problems
 
@@ -297,11 +299,11 @@ def _with_fill(program: TensorProgram, change: _Change, value: Expr) -> TensorPr
     if isinstance(padded, Const):
         return program
     name = fresh_name(f"{change.new.name}_pad", block_names(program))
-    fill = around(Block(name, iters, If(padded, Store(change.new, new_vars, value))))
-    alloc = next(
-        s for s in statements(program.body) if isinstance(s, Alloc) and s.buffer is change.new
-    )
-    return replace_stmt(program, alloc, seq(alloc, fill))
+    alloc = allocation(program, change.new)
+    assert alloc is not None
+    repeated = counters(place_of(alloc))
+    fill = around(Block(name, (*repeated, *iters), If(padded, Store(change.new, new_vars, value))))
+    return replace_stmt(program, alloc.node, seq(alloc.node, fill))
 
 
 def spatial_loops(

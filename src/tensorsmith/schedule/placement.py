@@ -215,6 +215,11 @@ def _each_point_once(axes: Sequence[_Axis], place: Place) -> bool:
     )
 
 
+def counters(place: Place) -> tuple[Iter, ...]:
+    """Opaque iterators over the loops around: of a block that does the same in each iteration."""
+    return tuple(_counter(loop, place) for loop in place.loops)
+
+
 def _counter(loop: For, place: Place) -> Iter:
     """An opaque iterator over a loop around."""
     start, extent = loop.start, loop.extent

@@ -169,11 +169,11 @@ def _element_bytes(block: Block) -> int:
 
 
 def _loop_of(s: Schedule, ref: BlockRef, axis: Var) -> LoopRef | None:
-    """The loop whose variable is the last part of the iterator's binding."""
+    """The loop whose variable is the last part of the iterator's binding; None where `axis` is no
+    iterator, but a loop inside of the block."""
     block = find_block(s.program, ref.name).node
     assert isinstance(block, Block)
-    binding = next(it.binding for it in block.iters if it.var is axis)
-    used = set(free_vars(binding))
+    used = set(free_vars(*(it.binding for it in block.iters if it.var is axis)))
     inner = [x for x in s.get_loops(ref) if x.var in used]
     return inner[-1] if inner else None
 
