@@ -7,15 +7,16 @@ so both are small tensors of their own, computed in float64. Source: ONNX, Resiz
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Final
 
 from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError
-from tensorsmith.ir import Expr, ExprLike, Kind, as_expr, as_exprs
+from tensorsmith.ir import Add, Const, Expr, ExprLike, Kind, as_expr, as_exprs
 from tensorsmith.ir.dtype import float64
 from tensorsmith.ops.indexing import check_positions, clamped
 from tensorsmith.ops.operands import as_axes, computed_in, converted, one_dtype
@@ -39,6 +40,9 @@ NEAREST: Final[dict[str, Callable[[Expr], Expr]]] = {
     "ceil": T.ceil,
 }
 
+
+MOST_SPELT_OUT: Final = 4
+"""Taps that are added up as one expression, instead of by a reduction."""
 
 _ONE: Final = as_expr(1)
 _SAME: Final = as_expr(1.0, float64)
@@ -230,6 +234,30 @@ def _along(x: Tensor, axis: int, way: _Way, wide: str) -> Tensor:
     """`x` sampled along one dimension, in the type to compute in."""
     place = _table(way, lambda o: T.cast(T.floor(way.source(o)), "index"))
     first, taps = way.first(), way.taps()
+    shares = _shares(way, place, wide)
+    shape = (*x.shape[:axis], way.count, *x.shape[axis + 1 :])
+
+    def term(i: Sequence[Expr], k: Expr) -> Expr:
+        at = clamped(T.cast(place[i[axis]], "index") + first + k, way.extent)
+        return shares[i[axis], k] * T.cast(x[(*i[:axis], at, *i[axis + 1 :])], wide)
+
+    def sampled(*i: Expr) -> Expr | te.Reduce:
+        if isinstance(taps, Const) and int(taps.value) <= MOST_SPELT_OUT:
+            terms = [term(i, as_expr(k)) for k in range(int(taps.value))]
+            return way.or_outside(i[axis], reduce(Add, terms))
+        k = te.reduce_axis(taps, "k")
+        return te.sum(term(i, k.var), axis=k)
+
+    found = te.compute(shape, sampled, "sampled")
+    is_whole = isinstance(taps, Const) and int(taps.value) <= MOST_SPELT_OUT
+    if is_whole or way.transform != "tf_crop_and_resize":
+        return found
+    return te.compute(shape, lambda *i: way.or_outside(i[axis], found[i]), "cropped")
+
+
+def _shares(way: _Way, place: Tensor, wide: str) -> Tensor:
+    """(count, taps): the weight of each tap, all of which sum to 1."""
+    first, shape = way.first(), (way.count, way.taps())
 
     def raw(o: Expr, k: Expr) -> Expr:
         weight = way.weight(T.cast(first + k, float64) - (way.source(o) - T.floor(way.source(o))))
@@ -238,25 +266,16 @@ def _along(x: Tensor, axis: int, way: _Way, wide: str) -> Tensor:
         at = T.cast(place[o], "index") + first + k
         return T.select((at >= 0) & (at < way.extent), weight, 0.0)
 
-    weights = te.compute((way.count, taps), raw, "weights")
-    k = te.reduce_axis(taps, "k")
+    if not (way.antialias or way.exclude_outside):
+        return te.compute(shape, lambda o, k: T.cast(raw(o, k), wide), "shares")
+    weights = te.compute(shape, raw, "weights")
+    k = te.reduce_axis(shape[1], "k")
     total = te.compute((way.count,), lambda o: te.sum(weights[o, k], axis=k), "total")
 
     def share(o: Expr, j: Expr) -> Expr:
         return T.cast(weights[o, j] / T.select(T.equal(total[o], 0.0), 1.0, total[o]), wide)
 
-    shares = te.compute((way.count, taps), share, "shares")
-    shape = (*x.shape[:axis], way.count, *x.shape[axis + 1 :])
-
-    def sampled(*i: Expr) -> te.Reduce:
-        at = clamped(T.cast(place[i[axis]], "index") + first + k, way.extent)
-        value = T.cast(x[(*i[:axis], at, *i[axis + 1 :])], wide)
-        return te.sum(shares[i[axis], k] * value, axis=k)
-
-    found = te.compute(shape, sampled, "sampled")
-    if way.transform != "tf_crop_and_resize":
-        return found
-    return te.compute(shape, lambda *i: way.or_outside(i[axis], found[i]), "cropped")
+    return te.compute(shape, share, "shares")
 
 
 OPERATORS: Final[tuple[Operator, ...]] = operators(resize)
