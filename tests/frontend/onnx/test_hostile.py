@@ -20,10 +20,10 @@ FLOAT = TensorProto.FLOAT
 
 def error_of(model, kind=UntrustedModelError, **options):
     """The text of the error that reading a model ends with, soon."""
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(kind) as caught:
         from_onnx(model, **options)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     return str(caught.value)
 
 
@@ -253,9 +253,9 @@ def test_time_is_linear_in_nested_graphs():
     times = []
     for depth in (6, 9):
         model = nested(depth)
-        start = time.perf_counter()
+        start = time.process_time()
         from_onnx(model)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert times[1] < 30 * max(times[0], 0.05)  # eight times the nodes
 
 
@@ -328,9 +328,9 @@ def test_large_results_are_not_made_while_reading():
             y = ReduceSum<keepdims = 0>(sum, axes)
         }"""
     )
-    start = time.perf_counter()
+    start = time.process_time()
     module = from_onnx(model)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert repr(module["main"].results[0].shape) == "(16384,)"
 
 

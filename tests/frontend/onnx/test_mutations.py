@@ -126,7 +126,7 @@ def read_all(seeds, rounds):
         by_bytes = seed // len(seeds) % 2
         data = model.SerializeToString()
         damaged = mutated(rng, data) if by_bytes else edited(rng, model)
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             from_onnx(damaged)
         except TensorsmithError:
@@ -134,7 +134,7 @@ def read_all(seeds, rounds):
         except Exception as error:
             error.add_note(f"seed {seed}")
             raise
-        assert time.perf_counter() - start < SECONDS, f"seed {seed}"
+        assert time.process_time() - start < SECONDS, f"seed {seed}"
 
 
 def test_some_damaged_files():

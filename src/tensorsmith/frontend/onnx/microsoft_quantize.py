@@ -135,9 +135,9 @@ def matmul_n_bits(node: Node) -> Buffer:
     packed = node.known(1)
     assert packed is not None
     blocks = -(-size // block)
+    if packed.size % rows or packed.size // rows * 8 // bits < size:
+        node.wrong(f"{packed.size} bytes for a weight of {rows} by {size}")
     weight = unpacked(packed.reshape(rows, -1), bits)
-    if weight.shape[1] < size:
-        node.wrong(f"{packed.shape} bytes for a weight of {rows} by {size}")
     held = node.builder.constant(weight[:, :size], "weight")
     scales = node("reshape", node.tensor(2), shape=(rows, blocks))
     zero = _zero_points(node, (rows, blocks), bits)

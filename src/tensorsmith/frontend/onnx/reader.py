@@ -12,7 +12,7 @@ import numpy as np
 from tensorsmith.errors import TensorsmithError, UnsupportedOpError, UntrustedModelError
 from tensorsmith.frontend.onnx import types
 from tensorsmith.frontend.onnx.limits import Limits
-from tensorsmith.frontend.onnx.node import Node
+from tensorsmith.frontend.onnx.node import Converter, Node
 from tensorsmith.frontend.onnx.opsets import (
     FunctionKey,
     Schema,
@@ -177,7 +177,8 @@ class Reader:
             try:
                 outputs = self._converted(proto, where, scope)
             except TensorsmithError as error:
-                raise error.at(where) from None
+                error.at(where)
+                raise
             finally:
                 self.builder.sources = outer
             for name, value in zip(proto.output, outputs, strict=False):
@@ -216,7 +217,7 @@ class Reader:
             with_defaults = {**_defaults(schema), **attributes}
             return self._called(function, (where, opsets, scope.depth), inputs, with_defaults)
         node = Node(proto, where, opset, inputs, attributes, self, scope)
-        made = converter(node)
+        made = _made(converter, node)
         outputs = made if isinstance(made, tuple) else (made,)
         for value in outputs:
             self.note_origin(value, inputs)
@@ -250,6 +251,18 @@ class Reader:
         inner = Scope(where, values, opsets, {**defaults, **attributes}, depth + 1)
         self.read_nodes(function.node, inner)
         return tuple(inner.values.get(name) for name in function.output)
+
+
+def _made(converter: Converter, node: Node) -> Read | tuple[Read | None, ...]:
+    """What a converter makes. Attributes of strangers may lead its arithmetic anywhere."""
+    try:
+        return converter(node)
+    except TensorsmithError:
+        raise
+    except (ArithmeticError, IndexError, RecursionError, ValueError) as error:
+        raise UntrustedModelError(
+            "the node cannot be read", because=f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def _attributes(proto: NodeProto, scope: Scope) -> Mapping[str, Any]:

@@ -107,7 +107,7 @@ def also_of_strings(convert: Converter, *operands: int) -> Converter:
             start = start + product(value.shape)
         made = convert(node.with_inputs(inputs))
         outputs = made if isinstance(made, tuple) else (made,)
-        found = tuple(_taken(node, taken, o) for o in outputs)
+        found = tuple(taken_strings(node, taken, o) for o in outputs)
         return found if isinstance(made, tuple) else found[0]
 
     return converted
@@ -121,7 +121,8 @@ def _positions(node: Node, value: Opaque, start: Expr) -> Buffer:
     return node("reshape", flat, shape=value.shape)
 
 
-def _taken(node: Node, values: Sequence[Opaque], positions: Read | None) -> Opaque:
+def taken_strings(node: Node, values: Sequence[Opaque], positions: Read | None) -> Opaque:
+    """The strings at positions among those of tensors, one after the other."""
     assert isinstance(positions, Buffer)
     made = string_tensor("taken", positions.shape)
     _call(node.builder, "take", (made,), (*values, positions), {})
@@ -224,6 +225,10 @@ def _looked_up(node: Node, keys: Array, values: Array, default: AttrValue) -> Re
     x = node.value(0)
     operand = x if isinstance(x, Opaque) else node.tensor()
     dtype = "string" if values.dtype == object else values.dtype.name
+    if isinstance(operand, Buffer) and keys.dtype != object and dtype != "string":
+        numbers = keys.astype(operand.dtype.numpy), values, np.array(default, values.dtype)
+        table = (node.builder.constant(n.reshape(-1)) for n in numbers)
+        return node("lookup", operand, *table)
     attrs: Attrs = {
         "keys": tuple(keys.reshape(-1).tolist()),
         "values": tuple(values.reshape(-1).tolist()),
@@ -233,6 +238,15 @@ def _looked_up(node: Node, keys: Array, values: Array, default: AttrValue) -> Re
     if dtype == "string":
         return _made(node, "lookup", (operand,), **attrs)
     return _read(node, "lookup", (operand,), (operand.shape, dtype), attrs)
+
+
+def string_positions(node: Node, x: Opaque, names: Sequence[str]) -> Buffer:
+    """Where each string stands in a list; -1 for one that does not."""
+    keys = np.empty(len(names), object)
+    keys[:] = names
+    found = _looked_up(node, keys, np.arange(len(names), dtype=np.int64), -1)
+    assert isinstance(found, Buffer)
+    return found
 
 
 def _old_label_encoder(node: Node) -> Read:
@@ -286,6 +300,8 @@ def tf_idf_vectorizer(node: Node) -> Buffer:
     if len(grams) != len(columns) or any(c < 0 for c in columns) or len(operand.shape) > 2:
         node.wrong(f"{len(columns)} columns for {len(grams)} n-grams", given=kind_of(operand))
     width = max(columns, default=-1) + 1
+    if width * 4 > node.reader.limits.constant_bytes or len(weights or columns) != len(columns):
+        node.wrong(f"{width} columns, of which {len(columns)} are used")
     attrs: Attrs = {
         "grams": grams,
         "columns": columns,

@@ -9,7 +9,15 @@ from typing import Final
 import numpy as np
 
 from tensorsmith.frontend.onnx.node import Node
+from tensorsmith.frontend.onnx.scores import (
+    TRANSFORMS,
+    as_floats,
+    labelled,
+    labels_of,
+    transformed,
+)
 from tensorsmith.frontend.onnx.types import Array
+from tensorsmith.frontend.onnx.values import Read
 from tensorsmith.ir import Buffer
 from tensorsmith.ops.trees import AGGREGATES, COMPARISONS
 
@@ -18,9 +26,6 @@ MEMBER: Final = 6
 
 _AGGREGATES: Final = ("average", "sum", "min", "max")
 """By ONNX's number."""
-
-TRANSFORMS: Final = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
-"""What is done with scores at the end, by ONNX's number."""
 
 
 @dataclass(slots=True)
@@ -208,8 +213,112 @@ def _fill(
         tables.thresholds.append(value)
 
 
-def transformed(node: Node, scores: Buffer, transform: str) -> Buffer:
-    """Scores as probabilities, if that is asked for."""
+# --- Of versions 1 and 3 ---------------------------------------------------------------------
+
+_MODES: Final = {
+    "BRANCH_LEQ": "<=",
+    "BRANCH_LT": "<",
+    "BRANCH_GTE": ">=",
+    "BRANCH_GT": ">",
+    "BRANCH_EQ": "==",
+    "BRANCH_NEQ": "!=",
+}
+
+
+def tree_ensemble_regressor(node: Node) -> Buffer:
+    """What trees say of each target."""
+    x = as_floats(node, node.tensor())
+    targets = node.integer("n_targets", 1)
+    aggregate = node.text("aggregate_function", "SUM", ("AVERAGE", "SUM", "MIN", "MAX"))
+    made = _walked(node, x, "target", targets, aggregate.lower())
+    return transformed(node, made, node.text("post_transform", "NONE", TRANSFORMS))
+
+
+def tree_ensemble_classifier(node: Node) -> tuple[Read, ...]:
+    """The class that trees give the most weight, and the weights of all."""
+    x = as_floats(node, node.tensor())
+    labels, named = labels_of(node)
+    transform = node.text("post_transform", "NONE", TRANSFORMS)
+    used = set(node.integers("class_ids"))
+    if len(labels) != 2 or len(used) != 1:
+        scores = _walked(node, x, "class", len(labels), "sum")
+        position = node("argmax", scores, axis=1, keep_dims=False)
+        return labelled(node, position, labels, named=named), transformed(node, scores, transform)
+    (only,) = used
+    both = _walked(node, x, "class", max(2, only + 1), "sum")
+    score = node("slice", both, starts=(only,), extents=(1,), axes=(1,))
+    weights = _weights(node, "class")
+    positive = bool((weights >= 0).all())
+    border = 0.5 if positive else 0.0
+    chosen = node("greater", score, node.builder.scalar(border, "float32"))
+    position = node("reshape", node("cast", chosen, dtype="int64"), shape=score.shape[:1])
+    one = node.builder.scalar(1.0, "float32")
     if transform == "NONE":
-        return scores
-    return node("score_transform", scores, kind=transform.lower())
+        other = node("sub", one, score) if positive else node("neg", score)
+        pair = node("concat", other, score, axis=1)
+    elif transform == "LOGISTIC" and not positive:
+        likely = transformed(node, score, transform)
+        pair = node("concat", node("sub", one, likely), likely, axis=1)
+    else:
+        other = node("sub", one, score) if positive else node("neg", score)
+        pair = transformed(node, node("concat", other, score, axis=1), transform)
+    return labelled(node, position, labels, named=named), pair
+
+
+def _weights(node: Node, what: str) -> Array:
+    given = node.array(f"{what}_weights_as_tensor")
+    if given is not None:
+        return given.reshape(-1)
+    return np.array(node.numbers(f"{what}_weights"), np.float32)
+
+
+def _walked(node: Node, x: Buffer, what: str, targets: int, aggregate: str) -> Buffer:
+    """The sums of the leaves' weights. what: 'target' or 'class', as attributes are called."""
+    node.ignore("nodes_hitrates", "nodes_hitrates_as_tensor")
+    trees, ids = node.integers("nodes_treeids"), node.integers("nodes_nodeids")
+    number_of = {key: n for n, key in enumerate(zip(trees, ids, strict=True))}
+    leaves: dict[tuple[int, int], list[tuple[int, float]]] = {}
+    weights = _weights(node, what).tolist()
+    columns = [node.integers(f"{what}_{c}") for c in ("treeids", "nodeids", "ids")]
+    for tree, at, target, weight in zip(*columns, weights, strict=True):
+        leaves.setdefault((tree, at), []).append((target, weight))
+    tables = Tables()
+    _old_rows(node, tables, number_of, leaves)
+    firsts: dict[int, int] = {}
+    for (tree, _), number in number_of.items():
+        firsts.setdefault(tree, number)
+    roots = tuple(firsts.values())
+    made = tables.apply(node, x, roots, targets, aggregate)
+    given = node.array("base_values_as_tensor")
+    base = node.numbers("base_values", ()) if given is None else given.reshape(-1).tolist()
+    if not len(base):
+        return made
+    return node("add", made, node.builder.constant(np.array(base, np.float32), "base_values"))
+
+
+def _old_rows(
+    node: Node,
+    tables: Tables,
+    number_of: Mapping[tuple[int, int], int],
+    leaves: Mapping[tuple[int, int], Sequence[tuple[int, float]]],
+) -> None:
+    """Add the nodes of all trees, which are in the order of their attributes."""
+    modes = node.texts("nodes_modes")
+    features = node.integers("nodes_featureids")
+    ends = node.integers("nodes_truenodeids"), node.integers("nodes_falsenodeids")
+    given = node.array("nodes_values_as_tensor")
+    values = node.numbers("nodes_values", ()) if given is None else given.reshape(-1).tolist()
+    nan = node.integers("nodes_missing_value_tracks_true", None) or (0,) * len(modes)
+    lengths = {len(c) for c in (number_of, modes, features, *ends, values, nan)}
+    if len(lengths) > 1:
+        node.wrong("the attributes of nodes are not of one length, or name a node twice")
+    for key, number in number_of.items():
+        if modes[number] == "LEAF":
+            tables.leaf(leaves.get(key, ()))
+            continue
+        if modes[number] not in _MODES:
+            node.wrong(f"a node has the unknown mode {modes[number]!r}")
+        true, false = (number_of.get((key[0], side[number]), -1) for side in ends)
+        comparison = COMPARISONS.index(_MODES[modes[number]])
+        tables.inner(features[number], comparison, (true, false), nan=bool(nan[number]))
+        tables.thresholds.append(values[number])
