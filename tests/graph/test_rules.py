@@ -9,8 +9,9 @@ from strategies.graphs import same_results
 from tensorsmith import te
 from tensorsmith.graph.dead_code import eliminate_dead_code
 from tensorsmith.graph.rewrite import rewrite
-from tensorsmith.graph.rules import ELEMENTWISE, EXACT, PAIRS, ROUNDING, RULES
+from tensorsmith.graph.rules import EXACT, ROUNDING, RULES
 from tensorsmith.graph.simplify import simplify
+from tensorsmith.graph.transposes import ELEMENTWISE, PAIRS
 from tensorsmith.ir import IRModule, Var
 from tensorsmith.ops import OPERATORS, GraphBuilder
 from tensorsmith.ops.interpret import interpret_graph
@@ -127,6 +128,29 @@ CASES = {
     "gemm-of-transposed-right": lambda b, x: b(
         "gemm", *_with_turned_right(b), b.constant(floats(5)), beta=0.5
     ),
+    "conv-of-pad": lambda b, x: b(
+        "conv",
+        b("pad", image(b), before=(0, 0, 1, 2), after=(0, 0, 0, 1)),
+        b.constant(floats(4, 3, 3, 3)),
+        pads=(1, 0, 1, 0),
+    ),
+    "concat-of-transposes": lambda b, x: b("concat", turned(b, x), turned(b, b("abs", x)), axis=-1),
+    "softmax-of-transpose": lambda b, x: b("softmax", turned(b, x), axis=1),
+    "log_softmax-of-transpose": lambda b, x: b("log_softmax", turned(b, x), axis=0),
+    **{
+        f"{op}-of-transpose": (
+            lambda b, x, op=op: b(op, turned(b, x), axes=(0, -1), keep_dims=op.endswith("m"))
+        )
+        for op in ("reduce_max", "reduce_min", "reduce_sum", "reduce_mean", "reduce_prod")
+    },
+    **{
+        f"{op}-of-transpose": (
+            lambda b, x, op=op: b(
+                op, turned(b, b("less", x, b("neg", x))), axes=(0,), keep_dims=False
+            )
+        )
+        for op in ("reduce_any", "reduce_all")
+    },
     "square": lambda b, x: b("pow", x, c(b, 2.0)),
     "cube": lambda b, x: b("pow", x, c(b, 3.0)),
     **after_convolution("conv"),

@@ -7,16 +7,18 @@ numbers, and round in other places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from tensorsmith.arith import Analyzer
 from tensorsmith.graph.batch_norm import FOLDING
+from tensorsmith.graph.conditions import all_const, keeps_shape, reshaped, same_shape
 from tensorsmith.graph.patterns import Anything, Array, Known, Match, Op, Rest
 from tensorsmith.graph.rewrite import Rule
-from tensorsmith.ir import Buffer, Const, Expr, as_expr
+from tensorsmith.graph.transposes import SUMS_OF_TRANSPOSES, TRANSPOSES
+from tensorsmith.ir import Buffer, Const, as_expr
 from tensorsmith.ir.dtype import DType, Kind
 from tensorsmith.ir.dtype import dtype as as_dtype
 
@@ -107,158 +109,17 @@ def _skip_a_cast(m: Match) -> Buffer:
     return m.again("cast", m["x"])
 
 
-def _same_shape(a: Buffer, b: Buffer) -> bool:
-    facts = Analyzer()
-    return a.rank == b.rank and all(
-        facts.equal(p, q) for p, q in zip(a.shape, b.shape, strict=True)
-    )
-
-
-def _keeps_shape(m: Match) -> bool:
-    """Whether the result has the shape of x."""
-    return _same_shape(m["x"], m.result)
-
-
-def _is_const(e: object, value: int) -> bool:
-    found = Analyzer().simplify(as_expr(e)) if isinstance(e, (Expr, int)) else None
-    return isinstance(found, Const) and found.value == value
-
-
-def _all_const(values: Sequence[object], value: int) -> bool:
-    return all(_is_const(e, value) for e in values)
-
-
 # --- Moves -----------------------------------------------------------------------------------
-
-
-def _order(m: Match, name: str) -> tuple[int, ...]:
-    """The axes of a transpose, counted from the front."""
-    axes = m.attr(name, "axes")
-    return tuple(a % len(axes) for a in axes)
-
-
-def _joined_transposes(m: Match) -> Buffer:
-    inner, outer = _order(m, "inner"), _order(m, "outer")
-    return m.apply("transpose", m["x"], axes=tuple(inner[a] for a in outer))
-
-
-def _keeps_order(m: Match) -> bool:
-    """Whether a transpose moves axes of extent 1 alone."""
-    moved = [a for a in _order(m, "transpose") if not _is_const(m["x"].shape[a], 1)]
-    return moved == sorted(moved)
 
 
 def _is_whole(m: Match) -> bool:
     """Whether a slice takes everything."""
     starts, steps = m.attr("slice", "starts"), m.attr("slice", "steps", ())
-    return _all_const(starts, 0) and _all_const(steps, 1) and _keeps_shape(m)
-
-
-def _reshaped(m: Match) -> Buffer:
-    return m.apply("reshape", m["x"], shape=m.result.shape)
+    return all_const(starts, 0) and all_const(steps, 1) and keeps_shape(m)
 
 
 def _squeezes_ones(m: Match) -> bool:
-    return _all_const([m["x"].shape[a] for a in m.attr("squeeze", "axes")], 1)
-
-
-# --- Transposes sink -------------------------------------------------------------------------
-
-
-ELEMENTWISE: Final = (
-    *("neg", "abs", "relu", "exp", "log", "sqrt", "tanh", "sigmoid", "erf", "gelu", "sign"),
-    *("reciprocal", "hard_swish", "swish", "softplus", "floor", "ceil", "round", "cast"),
-    *("leaky_relu", "hard_sigmoid", "elu", "selu", "mish"),
-)
-"""Operators of one operand that a transpose is moved behind."""
-PAIRS: Final = ("add", "sub", "mul", "div", "max", "min")
-"""Such operators of two operands."""
-
-
-def _inverse(axes: Sequence[int]) -> tuple[int, ...]:
-    return tuple(int(a) for a in np.argsort(axes))
-
-
-def _sunk(op: str) -> Rule:
-    def becomes(m: Match) -> Buffer:
-        inner = m.again("outer", m["x"])
-        return m.apply("transpose", inner, axes=_order(m, "transpose"))
-
-    pattern = Op(op, Op("transpose", _x), name="outer")
-    return Rule(f"{op}-of-transpose", pattern, becomes, lambda m: m.is_single("transpose"))
-
-
-def _sunk_pair(op: str) -> Rule:
-    def when(m: Match) -> bool:
-        singles = m.is_single("transpose") and m.is_single("other")
-        alike = _order(m, "transpose") == _order(m, "other") and _same_shape(m["x"], m["y"])
-        return singles and alike
-
-    def becomes(m: Match) -> Buffer:
-        whole = m.apply(op, m["x"], m["y"])
-        return m.apply("transpose", whole, axes=_order(m, "transpose"))
-
-    pattern = Op(op, Op("transpose", _x), Op("transpose", _y, name="other"), name="outer")
-    return Rule(f"{op}-of-transposes", pattern, becomes, when)
-
-
-def _sunk_constant(op: str, *, is_left: bool = False) -> Rule:
-    """A transpose and a constant that broadcasts to it."""
-
-    def becomes(m: Match) -> Buffer | None:
-        axes, c = _order(m, "transpose"), m["c"]
-        rank = len(axes)
-        if c.rank > rank or not m.is_single("transpose") or not _keeps(m):
-            return None
-        data = m.array("c")
-        if data.size != 1:
-            whole = data.reshape((1,) * (rank - c.rank) + data.shape)
-            c = m.constant(whole.transpose(_inverse(axes)), c.name)
-        elif c.rank:
-            c = m.constant(data.reshape(()), c.name)
-        operands = (c, m["x"]) if is_left else (m["x"], c)
-        return m.apply("transpose", m.apply(op, *operands), axes=axes)
-
-    def _keeps(m: Match) -> bool:
-        return _same_shape(m.nodes["transpose"].results[0], m.result)
-
-    inner = Op("transpose", _x)
-    parts = (Known("c"), inner) if is_left else (inner, Known("c"))
-    which = "constant-and-transpose" if is_left else "transpose-and-constant"
-    return Rule(f"{op}-of-{which}", Op(op, *parts, name="outer"), becomes)
-
-
-# --- Products --------------------------------------------------------------------------------
-
-
-def _is_matrices(m: Match) -> bool:
-    return m["x"].rank == m["y"].rank == 2 and _order(m, "transpose") == (1, 0)
-
-
-def _product_of_transposed(*, is_left: bool) -> Rule:
-    """A product of matrices reads a transposed one as it lies."""
-    inner = Op("transpose", _x if is_left else _y)
-    flag = "trans_a" if is_left else "trans_b"
-
-    def becomes(m: Match) -> Buffer:
-        return m.apply("gemm", m["x"], m["y"], **{flag: True})
-
-    parts = (inner, _y) if is_left else (_x, inner)
-    name = "matmul-of-transposed-left" if is_left else "matmul-of-transposed-right"
-    return Rule(name, Op("matmul", *parts), becomes, _is_matrices)
-
-
-def _gemm_of_transposed(*, is_left: bool) -> Rule:
-    inner = Op("transpose", _x if is_left else _y)
-    flag = "trans_a" if is_left else "trans_b"
-
-    def becomes(m: Match) -> Buffer:
-        turned = not m.attr("gemm", flag, default=False)
-        return m.again("gemm", m["x"], m["y"], *m.rest["rest"], **{flag: turned})
-
-    parts = (inner, _y) if is_left else (_x, inner)
-    name = "gemm-of-transposed-left" if is_left else "gemm-of-transposed-right"
-    return Rule(name, Op("gemm", *parts, Rest("rest")), becomes, _is_matrices)
+    return all_const([m["x"].shape[a] for a in m.attr("squeeze", "axes")], 1)
 
 
 # --- Others ----------------------------------------------------------------------------------
@@ -272,13 +133,29 @@ def _by_reciprocal(m: Match) -> Buffer:
 def _power(exponent: int) -> Callable[[Match], Buffer | None]:
     def becomes(m: Match) -> Buffer | None:
         product = m["x"]
-        if not product.dtype.is_float or not _keeps_shape(m):
+        if not product.dtype.is_float or not keeps_shape(m):
             return None
         for _ in range(exponent - 1):
             product = m.apply("mul", product, m["x"])
         return product
 
     return becomes
+
+
+def _padded(m: Match) -> Buffer | None:
+    """A convolution that pads by itself, of what was padded with zeros around each image."""
+    (value, *_) = m.rest["value"] or (None,)
+    zero = value is None or (value in m.scope.known and _is_all(0)(m.scope.known[value]))
+    before, after = (m.attr("pad", side) for side in ("before", "after"))
+    outside = (*before[:2], *after[:2])
+    sizes = [Analyzer().simplify(as_expr(e)) for e in (*before[2:], *after[2:])]
+    if not zero or m.attr("pad", "mode", "constant") != "constant" or not all_const(outside, 0):
+        return None
+    if any(not isinstance(e, Const) or int(e.value) < 0 for e in sizes):
+        return None
+    own = m.attr("conv", "pads", ()) or (0,) * len(sizes)
+    pads = tuple(Analyzer().simplify(e + as_expr(p)) for e, p in zip(sizes, own, strict=True))
+    return m.again("conv", m["x"], *m.rest["weights"], pads=pads)
 
 
 def _of_one(op: str) -> Rule:
@@ -299,22 +176,22 @@ def _twice(op: str, result: Any = "x") -> Rule:
 EXACT: Final[tuple[Rule, ...]] = (
     # What does nothing
     Rule("copy", Op("copy", _x), "x"),
-    Rule("add-nothing", Op("add", _x, _known(_is_added_nothing)), "x", _keeps_shape),
-    Rule("sub-nothing", Op("sub", _x, _known(_is_all(0))), "x", _keeps_shape),
-    Rule("mul-by-one", Op("mul", _x, _known(_is_all(1))), "x", _keeps_shape),
-    Rule("div-by-one", Op("div", _x, _known(_is_all(1))), "x", _keeps_shape),
-    Rule("pow-of-one", Op("pow", _x, _known(_is_all(1))), "x", _keeps_shape),
+    Rule("add-nothing", Op("add", _x, _known(_is_added_nothing)), "x", keeps_shape),
+    Rule("sub-nothing", Op("sub", _x, _known(_is_all(0))), "x", keeps_shape),
+    Rule("mul-by-one", Op("mul", _x, _known(_is_all(1))), "x", keeps_shape),
+    Rule("div-by-one", Op("div", _x, _known(_is_all(1))), "x", keeps_shape),
+    Rule("pow-of-one", Op("pow", _x, _known(_is_all(1))), "x", keeps_shape),
     Rule(
         "cast-to-same", Op("cast", _x), "x", lambda m: m.attr("cast", "dtype") == m["x"].dtype.name
     ),
-    Rule("expand-to-same", Op("expand", _x), "x", _keeps_shape),
-    Rule("tile-once", Op("tile", _x), "x", lambda m: _all_const(m.attr("tile", "repeats"), 1)),
+    Rule("expand-to-same", Op("expand", _x), "x", keeps_shape),
+    Rule("tile-once", Op("tile", _x), "x", lambda m: all_const(m.attr("tile", "repeats"), 1)),
     Rule("slice-of-all", Op("slice", _x), "x", _is_whole),
     Rule(
         "pad-nothing",
         Op("pad", _x, Rest("value")),
         "x",
-        lambda m: _all_const((*m.attr("pad", "before"), *m.attr("pad", "after")), 0),
+        lambda m: all_const((*m.attr("pad", "before"), *m.attr("pad", "after")), 0),
     ),
     *map(_of_one, ("concat", "sum", "min", "max", "mean")),
     *map(_over_nothing, ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod")),
@@ -332,41 +209,23 @@ EXACT: Final[tuple[Rule, ...]] = (
         _may_skip_a_cast,
     ),
     # Moves
-    Rule(
-        "transpose-in-order",
-        Op("transpose", _x),
-        "x",
-        lambda m: list(_order(m, "transpose")) == list(range(m["x"].rank)),
-    ),
-    Rule(
-        "transpose-of-transpose",
-        Op("transpose", Op("transpose", _x, name="inner"), name="outer"),
-        _joined_transposes,
-    ),
-    Rule("transpose-of-ones", Op("transpose", _x), _reshaped, _keeps_order),
-    Rule("reshape-to-same", Op("reshape", _x), "x", _keeps_shape),
-    Rule("reshape-of-reshape", Op("reshape", Op("reshape", _x, name="inner")), _reshaped),
-    Rule("flatten-is-reshape", Op("flatten", _x), _reshaped),
-    Rule("expand-dims-is-reshape", Op("expand_dims", _x), _reshaped),
-    Rule("squeeze-is-reshape", Op("squeeze", _x), _reshaped, _squeezes_ones),
-    *map(_sunk, ELEMENTWISE),
-    *map(_sunk_pair, PAIRS),
-    *map(_sunk_constant, PAIRS),
-    *(_sunk_constant(op, is_left=True) for op in ("sub", "div", "max", "min")),
+    *TRANSPOSES,
+    Rule("reshape-to-same", Op("reshape", _x), "x", keeps_shape),
+    Rule("reshape-of-reshape", Op("reshape", Op("reshape", _x, name="inner")), reshaped),
+    Rule("flatten-is-reshape", Op("flatten", _x), reshaped),
+    Rule("expand-dims-is-reshape", Op("expand_dims", _x), reshaped),
+    Rule("squeeze-is-reshape", Op("squeeze", _x), reshaped, _squeezes_ones),
     # Choices and quotients
-    Rule("where-true", Op("where", _known(np.all), _x, _y), "x", _keeps_shape),
+    Rule("where-true", Op("where", _known(np.all), _x, _y), "x", keeps_shape),
     Rule(
         "where-false",
         Op("where", _known(lambda a: not a.any()), _x, _y),
         "y",
-        lambda m: _same_shape(m["y"], m.result),
+        lambda m: same_shape(m["y"], m.result),
     ),
     Rule("div-by-power-of-two", Op("div", _x, _known(_is_power_of_two)), _by_reciprocal),
-    # Products
-    _product_of_transposed(is_left=True),
-    _product_of_transposed(is_left=False),
-    _gemm_of_transposed(is_left=True),
-    _gemm_of_transposed(is_left=False),
+    # Convolutions
+    Rule("conv-of-pad", Op("conv", Op("pad", _x, Rest("value")), Rest("weights")), _padded),
 )
 """Rules that keep every bit."""
 
@@ -374,6 +233,7 @@ ROUNDING: Final[tuple[Rule, ...]] = (
     Rule("square", Op("pow", _x, _known(_is_all(2))), _power(2), rounds=True),
     Rule("cube", Op("pow", _x, _known(_is_all(3))), _power(3), rounds=True),
     *FOLDING,
+    *SUMS_OF_TRANSPOSES,
 )
 """Rules that round in other places: by no more than some units in the last place each."""
 
