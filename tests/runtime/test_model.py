@@ -224,3 +224,17 @@ def test_models_that_end_leave_nothing(tmp_path: Path) -> None:
 def mappings() -> int:
     """How many pieces of address space this process has."""
     return len(Path("/proc/self/maps").read_text(encoding="ascii").splitlines())
+
+
+def test_programs_hold_on_to_what_they_call() -> None:
+    model = compress()
+    function, returns = model.programs["main"].positional, model._returns
+    token = returns.open({0: model.manifest.outputs[0]})
+    del model
+    gc.collect()
+    function(np.array([4, -1, 2], np.int64), np.empty(3, np.int64), token)
+    assert returns.close(token)[0].tolist() == [[4, 0], [2, 2]]
+    only = compress().programs["main"].positional
+    gc.collect()
+    with pytest.raises(EvaluationError, match="main failed with code -1"):
+        only(np.array([4], np.int64), np.empty(1, np.int64), 99)

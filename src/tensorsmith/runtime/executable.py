@@ -109,13 +109,17 @@ def link_programs(
     imports: Mapping[str, int],
     kernels: Mapping[str, int],
     context: Context,
+    kept: object = None,
 ) -> dict[str, CompiledProgram]:
-    """The programs that can be called. kernels: the addresses of what hosts call, by symbol."""
+    """The programs that can be called. kernels: the addresses of what hosts call, by symbol.
+
+    kept: what must live as long as one of the programs does.
+    """
     found: dict[str, CompiledProgram] = {}
     for part in parts:
         if part.kernel is None:
             called = {k.name: kernels[k.symbol] for s in part.signatures for k in s.kernels}
-            found.update(link_host(part, imports, called, context, (kernels,)))
+            found.update(link_host(part, imports, called, context, (kernels, kept)))
     return found
 
 
@@ -162,7 +166,8 @@ class Executable:
         imports.update(symbols())
         parts = list(objects)
         self.code_bytes = sum(len(part.code) for part in parts)
-        self.programs = link_programs(parts, imports, link_kernels(parts, imports), context)
+        kernels = link_kernels(parts, imports)
+        self.programs = link_programs(parts, imports, kernels, context, self._externs)
 
     def __getitem__(self, name: str) -> CompiledProgram:
         """The program called `name`. Raises IRError, with the names there are."""

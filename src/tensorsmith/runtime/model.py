@@ -101,7 +101,7 @@ class Model:
         self.imports = {name: address_of(f) for name, f in self._externs.items()} | symbols()
         self.kernels = link_kernels(self.objects, self.imports)
         self.programs: Mapping[str, CompiledProgram] = link_programs(
-            self.objects, self.imports, self.kernels, self.context
+            self.objects, self.imports, self.kernels, self.context, self._externs
         )
         self._run = self.caller({n: p.positional for n, p in self.programs.items()})
         self._profiler: Profiler | None = None
