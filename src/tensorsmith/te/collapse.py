@@ -41,7 +41,8 @@ def collapse(outputs: Sequence[Tensor], given: Collection[Tensor]) -> Collapsed:
     """The same computation over as few axes as possible.
 
     given: what is taken as it is, though by other shapes of as many elements in the same order. An
-    extent that is the product of several is a new variable, unless it is constant. What is no
+    extent that is the product of several is a new variable, unless it is constant; so is one that
+    is not known to be at least 0. What is no
     `compute` keeps its axes, and so does all that it depends on.
     """
     definitions = definitions_under(outputs, given)
@@ -79,6 +80,10 @@ class _Pairs:
     def is_one(self, e: Expr) -> bool:
         """Whether an extent is known to be 1."""
         return isinstance(e, Const) and e.value == 1
+
+    def is_open(self, t: Tensor) -> bool:
+        """Whether an extent of a tensor that may change is not known to be at least 0."""
+        return t not in self.fixed and any(is_open(e, self.facts) for e in t.shape)
 
     def spatial(self, d: Compute) -> list[Var]:
         """The axes of a definition that count."""
@@ -168,6 +173,11 @@ class _Pairs:
         return all(isinstance(i, Const) and i.value == 0 for i in pair)
 
 
+def is_open(extent: Expr, facts: Analyzer) -> bool:
+    """Whether an extent is an expression that is not known to be at least 0."""
+    return not isinstance(extent, (Const, Var)) and facts.prove(extent >= 0) is not True
+
+
 def _fixed(definitions: Sequence[Definition]) -> set[Tensor]:
     """The tensors that stay as they are: what is no compute makes them, or depends on them."""
     fixed: set[Tensor] = set()
@@ -236,7 +246,7 @@ class _Rebuilding:
 
     def changes(self, d: Compute) -> bool:
         """Whether the definition, or a tensor that it reads, changes."""
-        if any(self.made[t] is not t for t in d.inputs):
+        if self.pairs.is_open(d.outputs[0]) or any(self.made[t] is not t for t in d.inputs):
             return True
         if bool(self.pairs.axes[d]) or len(self.pairs.kept[d.outputs[0]]) < len(d.axes):
             return True
@@ -254,7 +264,7 @@ class _Rebuilding:
 
     def input(self, t: Tensor) -> Tensor:
         groups = self.groups(t)
-        if len(groups) == t.rank:
+        if len(groups) == t.rank and not self.pairs.is_open(t):
             return t
         return make_tensor(t.name, self.joined(t.shape, groups), t.dtype, t.span)
 
@@ -264,9 +274,9 @@ class _Rebuilding:
 
     def extent(self, extents: Sequence[Expr]) -> Expr:
         """The product of extents: a constant, or a variable for it."""
-        if len(extents) == 1:
-            return extents[0]
         facts = self.pairs.facts
+        if len(extents) == 1 and not is_open(extents[0], facts):
+            return extents[0]
         total: Expr = const(1)
         for e in extents:
             total = total * e
@@ -276,7 +286,7 @@ class _Rebuilding:
         if total not in self.extents:
             congruence = facts.congruence(total)
             of = congruence.modulus if congruence.residue == 0 else 1
-            low = facts.bounds(total).low
+            low = max(facts.bounds(total).low or 0, 0)
             self.extents[total] = Var("points", low=low, multiple_of=max(of, 1))
         return self.extents[total]
 
