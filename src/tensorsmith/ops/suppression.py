@@ -12,7 +12,7 @@ from tensorsmith.ops.movement import reshape
 from tensorsmith.ops.operands import check_rank, one_dtype
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.sort import order_of
-from tensorsmith.ops.statements import inlined
+from tensorsmith.ops.statements import filled, inlined, store
 from tensorsmith.te import Tensor
 
 
@@ -59,7 +59,7 @@ def non_max_suppression(
 
     def body(*buffers: Buffer) -> Stmt:
         if any(e is as_expr(0) for b in buffers for e in b.shape):
-            return seq()
+            return seq(filled(buffers[-2], 0), store(buffers[-1], 0, 0))
         return inlined(program(), *buffers)
 
     rows = batch * classes * limit
