@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 from onnx.reference import ReferenceEvaluator
 
 from tensorsmith import codegen, schedule, te
@@ -12,6 +13,12 @@ from tensorsmith.evaluate import interpret
 from tensorsmith.ir import Const, Var, as_expr, substitute
 from tensorsmith.ops import OPERATORS
 from tensorsmith.ops.requirements import collecting
+
+WAYS = [
+    pytest.param(False, id="interpreted"),
+    pytest.param(True, id="native", marks=pytest.mark.slow),
+]
+"""How `compute` may compute. A sample of each operator is computed natively in every run."""
 
 
 def compute(name, *arrays, native=False, symbolic=False, **attrs):
@@ -32,7 +39,9 @@ def compute(name, *arrays, native=False, symbolic=False, **attrs):
         return variables[size]
 
     tensors = [
-        None if a is None else te.placeholder([extent(n) for n in a.shape], a.dtype.name, f"x{k}")
+        None
+        if a is None
+        else te.placeholder([extent(n, k, d) for d, n in enumerate(a.shape)], a.dtype.name, f"x{k}")
         for k, a in enumerate(arrays)
     ]
     with collecting() as required:

@@ -7,7 +7,7 @@ import pytest
 from onnx.helper import np_dtype_to_tensor_dtype
 from onnx.reference.ops.op_cast import cast_to
 
-from ops.evaluation import compute
+from ops.evaluation import WAYS, compute
 from ops.oracles import assert_same, is_float, numpy_type
 from tensorsmith.errors import DTypeError
 from tensorsmith.ops import OPERATORS
@@ -17,7 +17,7 @@ SATURATING = ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnu
 STORAGE = [*SATURATING, "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn", "float8_e8m0fnu"]
 INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)]
 TYPES = ["bool", *INTEGERS, "float16", "bfloat16", "float32", "float64", *STORAGE]
-NATIVE = [
+PAIRS = [
     *(("float32", t) for t in ("uint8", "int4", "float16", *SATURATING, "float4_e2m1fn", "bool")),
     *(("int4", t) for t in ("int64", "uint2", "float16", "float8_e5m2", "bool")),
     *((s, "float32") for s in ("uint4", "float4_e2m1fn", "float6_e3m2fn", "float8_e8m0fnu")),
@@ -66,7 +66,7 @@ def test_cast(source, target):
         check(numbers(source), target)
 
 
-@pytest.mark.parametrize(("source", "target"), NATIVE)
+@pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_cast_natively(source, target):
     check(numbers(source), target, native=True)
 
@@ -77,7 +77,7 @@ def test_what_is_too_large(source, target):
     check(numbers(source), target, saturate=False)
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("saturate", [False, True])
 @pytest.mark.parametrize("round_mode", ["up", "down", "nearest"])
 def test_powers_of_two(round_mode, saturate, native):
@@ -97,7 +97,7 @@ def test_integers_wrap_and_fractions_go():
     assert compute("cast", np.array([2.0, np.nan]), dtype="bool").tolist() == [True, True]
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize(
     ("source", "target"),
     [

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, onnx_reference
+from ops.evaluation import WAYS, compute, onnx_reference
 from ops.oracles import FLOATS, INTEGERS, SHAPES, anything, assert_same, is_float
 from tensorsmith.errors import DTypeError
 from tensorsmith.ops import OPERATORS
@@ -23,7 +23,7 @@ def wide(x):
     return x.astype(np.float64) if is_float(x.dtype.name) else x
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_comparisons(name, native):
     rng = np.random.default_rng(0)
@@ -55,7 +55,7 @@ def test_nan_and_infinity(dtype):
             assert_same(compute("is_inf", x, negative=negative, positive=positive), want)
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_bits(dtype, native):
     rng = np.random.default_rng(3)

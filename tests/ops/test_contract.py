@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, onnx_reference
+from ops.evaluation import WAYS, compute, onnx_reference
 from ops.oracles import FLOATS, INTEGERS, anything, assert_close, assert_same, is_float, small
 from tensorsmith import schedule, te
 from tensorsmith.errors import DTypeError, ShapeError
@@ -52,7 +52,7 @@ EQUATIONS = {
 }
 MODES = [
     pytest.param({}, id="interpreted"),
-    pytest.param({"native": True}, id="native"),
+    pytest.param({"native": True}, id="native", marks=pytest.mark.slow),
 ]
 
 
@@ -74,7 +74,7 @@ def test_matmul(dtype, shapes):
     check_matmul(*(small(rng, s, dtype) for s in shapes))
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("shapes", [MATRICES[0], MATRICES[4], MATRICES[5], MATRICES[10]], ids=str)
 def test_matmul_of_any_extents(shapes, native):
     rng = np.random.default_rng(1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from ops.evaluation import compute
+from ops.evaluation import WAYS, compute
 from ops.oracles import (
     FLOATS,
     INTEGERS,
@@ -89,7 +89,7 @@ def test_sums_and_products(name, dtype, shapes):
 
 
 @pytest.mark.parametrize("name", [*BINARY, "div", "mod", "min"])
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("shapes", [((4, 1, 5), (3, 1)), ((2, 1), (1, 2)), ((3,), (2, 3))], ids=str)
 def test_broadcasting_of_unknown_extents(name, shapes, native):
     rng = np.random.default_rng(4)
@@ -112,7 +112,7 @@ def divisions(dtype):
     return a[:, None], b[None, :]
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integer_divisions(dtype, native):
     a, b = divisions(dtype)
@@ -132,7 +132,7 @@ def test_integer_divisions(dtype, native):
     assert_same(got, wrapped(lambda x, y: x - quotient(x, y) * y))
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_float_divisions(dtype, native):
     rng = np.random.default_rng(5)

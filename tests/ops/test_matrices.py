@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute
+from ops.evaluation import WAYS, compute
 from ops.oracles import anything, assert_close, assert_same, numpy_type, small
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ops import OPERATORS
@@ -12,7 +12,7 @@ from tensorsmith.te import placeholder
 TYPES = ["bool", "int8", "uint64", "float16", "float64", "int4", "float8_e5m2"]
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("k", [-5, -2, 0, 1, 4])
 @pytest.mark.parametrize("shape", [(3, 4), (2, 4, 3), (0, 3)])
 def test_triangles(shape, k, native):
@@ -31,7 +31,7 @@ def near(x):
 
 
 @pytest.mark.parametrize("symbolic", [False, True], ids=["constant", "symbolic"])
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("shape", [(1, 1), (3, 3), (2, 4, 4), (2, 1, 5, 5)])
 def test_determinants(shape, native, symbolic):
     x = small(np.random.default_rng(1), shape, "float32")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, onnx_reference
+from ops.evaluation import WAYS, compute, onnx_reference
 from ops.oracles import FLOATS, INTEGERS, anything, assert_close, assert_same, small
 from tensorsmith.errors import DTypeError
 from tensorsmith.ops import OPERATORS
@@ -19,7 +19,7 @@ def test_powers_of_floats(dtype):
     assert_close(compute("pow", a, b), want)
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("other", ["int8", "int32", "uint64", "float16", "float64"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_exponents_of_another_type(dtype, other, native):
@@ -40,7 +40,7 @@ def test_odd_exponents_stay_odd():
     assert compute("pow", np.full(2, -1.0), b).tolist() == [-1, 1]
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("other", ["uint8", "int32", "int64"])
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_powers_of_integers_wrap(dtype, other, native):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, onnx_reference
+from ops.evaluation import WAYS, compute, onnx_reference
 from ops.oracles import (
     FLOATS,
     INTEGERS,
@@ -87,7 +87,7 @@ def test_means_and_norms_of_integers(dtype):
     assert compute("reduce_log_sum_exp", x, axes=(1,)).tolist() == [[2], [12]]
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("name", ["reduce_max", "reduce_min"])
 def test_extremes(name, native):
     rng = np.random.default_rng(3)
@@ -144,7 +144,7 @@ def test_logarithms_of_infinite_sums():
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_positions(name, last, native):
     rng = np.random.default_rng(5)
@@ -168,7 +168,7 @@ def test_position_of_nan():
     assert last.tolist() == [3, 0]
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize(("name", "op"), [("cumsum", "CumSum"), ("cumprod", "CumProd")])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, onnx_reference
+from ops.evaluation import WAYS, compute, onnx_reference
 from ops.oracles import FLOATS, assert_close, assert_same, small
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ops import OPERATORS
@@ -33,7 +33,7 @@ def test_softmax(dtype, axis):
     )
 
 
-@pytest.mark.parametrize("symbolic", [False, True], ids=["constant", "symbolic"])
+@pytest.mark.parametrize("symbolic", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_softmax_natively(axis, symbolic):
     x = small(np.random.default_rng(1), (5, 37), "float32") * 20
@@ -61,7 +61,7 @@ def test_few_elements(name, shape):
     assert_same(compute(name, x), want)
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_hardmax(axis, native):
     x = np.round(small(np.random.default_rng(2), (3, 4, 5), "float32"))
