@@ -15,7 +15,7 @@ from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import DTypeError, ShapeError
-from tensorsmith.ir import Const, Expr, ExprLike, Kind, Select, as_expr
+from tensorsmith.ir import Const, Expr, ExprLike, Kind, Select, as_expr, equal
 from tensorsmith.ir.dtype import dtype as as_dtype
 from tensorsmith.ops.broadcast import broadcast_index
 from tensorsmith.ops.gather import held
@@ -23,6 +23,7 @@ from tensorsmith.ops.indexing import as_index, check_extents, check_integer, che
 from tensorsmith.ops.movement import reshape
 from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype
 from tensorsmith.ops.operator import Operator, operators
+from tensorsmith.ops.requirements import require
 from tensorsmith.te import Tensor
 
 MODES: Final = ("raw", "capped", "masked", "softmax")
@@ -137,11 +138,18 @@ def _mask_place(
 
 
 def _view(
-    query: Tensor, mask: Tensor | None, lengths: Tensor | None, view: Mapping[str, Any]
+    query: Tensor, key: Tensor, seen: tuple[Tensor | None, Tensor | None], view: Mapping[str, Any]
 ) -> _View:
-    """What is seen, checked."""
+    """What is seen, checked. seen: the mask and the lengths."""
+    mask, lengths = seen
+    for operand in (query, key):
+        check_rank("attention", operand, 4, 4)
     if mask is not None:
         check_rank("the mask of attention", mask, 1, 4)
+        rows = zip(reversed(mask.shape[:-1]), reversed(query.shape[:3]), strict=False)
+        for extent, whole in rows:
+            fits = equal(extent, 1) | equal(extent, whole)
+            require(Analyzer().simplify(fits), "a mask of attention that does not broadcast")
         if not (mask.dtype.is_bool or mask.dtype.is_float):
             raise DTypeError("a mask of attention holds bools or floats", given=repr(mask))
     if lengths is not None:
@@ -176,7 +184,7 @@ def attention(
     type_ = one_dtype("attention", Kind.FLOAT, query, key)
     one_dtype("attention", Kind.FLOAT, value)
     rest = {"is_causal": is_causal, "window": window, "softcap": softcap}
-    view = _view(query, mask, lengths, {"offset": as_expr(offset), **rest})
+    view = _view(query, key, (mask, lengths), {"offset": as_expr(offset), **rest})
     power, total = _powers(_masked(_scores(query, key, scale), view))
     mean = _weighted(power, value)
 
@@ -207,7 +215,7 @@ def attention_scores(
         raise ShapeError(f"scores have no mode {mode!r}", try_=f"one of {', '.join(MODES)}")
     type_ = one_dtype("attention_scores", Kind.FLOAT, query, key)
     rest = {"is_causal": is_causal, "window": window, "softcap": softcap}
-    view = _view(query, mask, lengths, {"offset": as_expr(offset), **rest})
+    view = _view(query, key, (mask, lengths), {"offset": as_expr(offset), **rest})
     scores = _scores(query, key, scale)
     if mode == "capped":
         plain = scores
