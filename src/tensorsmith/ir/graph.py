@@ -75,6 +75,12 @@ class Constant(Binding):
     result: Buffer
     data: Array
 
+    def __post_init__(self) -> None:
+        if self.data.flags.writeable:
+            view = self.data.view()
+            view.flags.writeable = False
+            object.__setattr__(self, "data", view)
+
     @property
     def outputs(self) -> tuple[Value, ...]:
         """The tensor."""
