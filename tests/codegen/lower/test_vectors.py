@@ -144,3 +144,16 @@ def test_any_size_natively(size, check_bounds) -> None:
         module = IRModule.of(program)
         check_native(module, args, name=program.name, check_bounds=check_bounds)
         check_passes(module, args, name=program.name)
+
+
+@T.program
+def lone_lane(A: T.Buffer((5,), "float32"), B: T.Buffer((5,), "float32")):
+    for i in T.unrolled(2):
+        for j in T.vectorized(4):
+            if i * 4 + j < 5:
+                B[i * 4 + j] = A[i * 4 + j] * 2.0
+
+
+def test_a_mask_may_leave_one_lane() -> None:
+    a = np.arange(5, dtype=np.float32)
+    check_native(IRModule.of(lone_lane), [a, np.zeros(5, np.float32)], name="lone_lane")

@@ -259,7 +259,11 @@ class Function:
         return self.text.close()
 
     def masked(self, s: If, condition: str) -> None:
-        """A condition that differs by lane: both branches run, each under its mask."""
+        """A condition that differs by lane: both branches run, each under its mask.
+
+        Nothing is learnt from it: it may leave one lane alone, and the loop's variable, which
+        stands for all of them, would become a constant.
+        """
         assert self.loop is not None
         before = self.mask
         type_ = f"<{self.loop.lanes} x i1>"
@@ -272,9 +276,7 @@ class Function:
             if before is not None:
                 lanes = self.text.value(f"and {type_} {lanes}, {before}")
             self.mask = lanes
-            with self.facts.scope():
-                self.facts.learn(~s.condition if negate else s.condition)
-                self.stmt(body)
+            self.stmt(body)
         self.mask = before
 
     def check(self, s: Assert) -> None:

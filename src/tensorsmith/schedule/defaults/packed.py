@@ -111,7 +111,7 @@ def schedule_packed(
     ]
     for operand, place in zip(operands, places, strict=True):
         if operand is not None and place is not None:
-            s.compute_at(operand.pack, place)
+            s.compute_at(operand.pack, place, preserve_unit_loops=True)
     if dot is None:
         s.vectorize(nest.lane)
     s.unroll(nest.vector)
@@ -131,7 +131,8 @@ def schedule_packed(
     ]
     if target.cores > 1 and sizes.flops * batches >= PARALLEL_FLOPS:
         shared = [(a, b) for a, b in zip(packing, places, strict=True) if a is not None]
-        _parallel(s, nest, shared, batches >= target.cores)
+        even = batches % target.cores == 0 or batches >= 4 * target.cores
+        _parallel(s, nest, shared, even)
 
 
 def _known(extent: Expr) -> int | None:
@@ -344,7 +345,7 @@ def _pack(s: Schedule, operand: Operand, place: LoopRef | None, lanes: int) -> L
     if operand.by_tiles:
         square = min(lanes, 1 << (operand.size - 1).bit_length())
         steps, step = s.split(depth, [None, square])
-        s.compute_at(operand.copy, steps)
+        s.compute_at(operand.copy, steps, preserve_unit_loops=True)
         *_, rows, along = s.get_loops(operand.copy)
         s.unroll(rows)
         s.vectorize(along)
@@ -364,7 +365,7 @@ def _pack_groups(s: Schedule, operand: Operand, loops: list[LoopRef], lanes: int
     """Pack groups of steps of `k`, which lie together, or else are interleaved from their rows."""
     *tiles, depth, element, step = loops
     if operand.by_tiles:
-        s.compute_at(operand.copy, depth)
+        s.compute_at(operand.copy, depth, preserve_unit_loops=True)
         *_, rows, along = s.get_loops(operand.copy)
         s.unroll(rows)
         _vectors(s, along, lanes)
