@@ -60,6 +60,17 @@ def test_constants_of_equal_content() -> None:
     assert made.results == (kept[0], kept[0], kept[2])
 
 
+def test_constants_that_differ_in_one_element() -> None:
+    b, _ = start()
+    data = np.zeros((50, 40), np.float32)
+    other = data.copy()
+    other[7, 9] = 1
+    turned = np.zeros((40, 50), np.float32).T
+    kept = [b.constant(d) for d in (data, other, turned, np.negative(data))]
+    made = after(eliminate_common_subexpressions, b.function("main", kept))
+    assert made.results == (kept[0], kept[1], kept[0], kept[3])
+
+
 def test_numbers_that_are_read_twice() -> None:
     b, _x = start()
     count = b.param("count", (), "int64")
