@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import DTypeError, ShapeError
-from tensorsmith.ir import Const, Expr, ExprLike, Kind, Select, as_expr, equal
+from tensorsmith.ir import Const, DType, Expr, ExprLike, Kind, Select, as_expr, equal
 from tensorsmith.ir.dtype import dtype as as_dtype
 from tensorsmith.ops.broadcast import broadcast_index
 from tensorsmith.ops.gather import held
@@ -236,9 +236,7 @@ def _scores(query: Tensor, key: Tensor, scale: float | None) -> Tensor:
     check_extents(query.shape[0], key.shape[0], "batches of attention")
     check_extents(query.shape[3], key.shape[3], "sizes of the heads of queries and keys")
     size, wide = key.shape[3], computed_in(query.dtype)
-    if scale is None and not isinstance(size, Const):
-        raise ShapeError("the scale of attention over heads of a size that is not known")
-    factor = scale if scale is not None else 1 / math.sqrt(max(int(cast("Const", size).value), 1))
+    factor = scale_of(size, scale, wide)
     d = te.reduce_axis(size, "d")
     queries, keys = query.shape[2], key.shape[2]
 
@@ -261,7 +259,16 @@ def _scores(query: Tensor, key: Tensor, scale: float | None) -> Tensor:
             "query_key",
         )
         dots = reshape(apart, shape=(*query.shape[:3], keys))
-    return te.compute(dots.shape, lambda *i: dots[i] * as_expr(factor, wide), "scores")
+    return te.compute(dots.shape, lambda *i: dots[i] * factor, "scores")
+
+
+def scale_of(size: Expr, scale: float | None, type_: DType) -> Expr:
+    """The scale of scores: that which is given, or 1 over the root of the size of heads."""
+    if scale is not None:
+        return as_expr(scale, type_)
+    if isinstance(size, Const):
+        return as_expr(1 / math.sqrt(max(int(size.value), 1)), type_)
+    return 1.0 / T.sqrt(T.cast(T.max(size, 1), type_))
 
 
 def _groups(query: Tensor, key: Tensor) -> tuple[Expr, Expr] | None:
@@ -355,7 +362,13 @@ def rotary_embedding(
     head = x.shape[3]
     turned = head if size == 0 else as_expr(size)
     half = Analyzer().simplify(turned // 2)
-    check_extents(cosines.shape[-1], half, "rotary_embedding takes an angle a pair")
+    for table in (cosines, sines):
+        check_extents(table.shape[-1] * 2, turned, "rotary_embedding takes an angle a pair")
+    rows = (cosines, sines) if positions is None else (positions,)
+    for d, extent in enumerate((x.shape[0], x.shape[2])):
+        for table in rows:
+            if not is_one(table.shape[d]):
+                check_extents(table.shape[d], extent, "rotary_embedding takes a row a position")
     wide = computed_in(type_)
     if positions is not None:
         check_integer(positions, "the positions of rotary_embedding")
@@ -365,8 +378,9 @@ def rotary_embedding(
 
     def angle(table: Tensor, b: Expr, i: Expr, k: Expr) -> Expr:
         if positions is None:
-            return converted(table[b, i, k], wide)
-        return converted(table[held(positions[b, i], table.shape[0]), k], wide)
+            return converted(table[(*_row(table, b, i), k)], wide)
+        at = positions[_row(positions, b, i)]
+        return converted(table[held(at, table.shape[0]), k], wide)
 
     def turn(place: Sequence[Expr], pair: Expr, ends: tuple[Expr, Expr], *, first: bool) -> Expr:
         """An end of a pair, turned."""
@@ -388,6 +402,13 @@ def rotary_embedding(
         return value if turned is head else T.select(d < turned, value, x[b, h, i, d])
 
     return te.compute(x.shape, element, "rotary_embedding")
+
+
+def _row(table: Tensor, batch: Expr, position: Expr) -> tuple[Expr, Expr]:
+    """Where the row of a position stands, in a table that may have one for all."""
+    first, second = table.shape[:2]
+    zero = as_expr(0)
+    return zero if is_one(first) else batch, zero if is_one(second) else position
 
 
 OPERATORS: Final[tuple[Operator, ...]] = operators(

@@ -333,8 +333,10 @@ def _between(x: Tensor, lead: Sequence[Expr], where: Sequence[Expr]) -> Expr:
 
 def _of_samples(samples: Tensor, weight: Tensor, groups: int) -> Tensor:
     """The contraction of samples (n, c, kernel, windows) and a weight (m, c / groups, kernel)."""
-    batch, _, *kernel = samples.shape[:4]
+    batch, channels, *kernel = samples.shape[:4]
     made, depth = weight.shape[:2]
+    check_extents(channels, depth * groups, "channels of a convolution and of its weight")
+    check_extents(made % groups, 0, "output channels that groups do not divide")
     each = Analyzer().simplify(made // groups)
     channel = te.reduce_axis(depth, "c")
     taps: tuple[ReduceAxis, ...] = tuple(te.reduce_axis(k, f"k{d}") for d, k in enumerate(kernel))

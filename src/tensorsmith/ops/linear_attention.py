@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +9,8 @@ from typing import Final
 from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.errors import ShapeError
-from tensorsmith.ir import Alloc, Buffer, Const, Expr, Kind, Stmt, as_expr, seq
+from tensorsmith.ir import Alloc, Buffer, Expr, Kind, Stmt, as_expr, seq
+from tensorsmith.ops.attention import scale_of
 from tensorsmith.ops.indexing import check_extents, is_one
 from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype
 from tensorsmith.ops.operator import Operator, operators
@@ -53,10 +53,13 @@ def linear_attention(
         check_rank("linear_attention", operand, 4, 4)
     check_extents(key.shape[3], query.shape[3], "sizes of the heads of queries and keys")
     check_extents(key.shape[2], value.shape[2], "linear_attention takes one value a key")
+    check_extents(query.shape[2], key.shape[2], "linear_attention takes one key a query")
+    for d in range(2):
+        check_extents(value.shape[d], key.shape[d], "linear_attention takes one value a key")
+    check_extents(query.shape[0], key.shape[0], "batches of linear_attention")
+    check_extents(query.shape[1] % key.shape[1], 0, "query heads that do not divide")
     size = key.shape[3]
-    if not scale and not isinstance(size, Const):
-        raise ShapeError("the scale of attention over heads of a size that is not known")
-    factor = scale or 1 / math.sqrt(int(size.value) if isinstance(size, Const) else 1)
+    factor = scale_of(size, scale or None, computed_in(type_))
     given = [t for t in (query, key, value, past, decay, rate) if t is not None]
     state = (key.shape[0], key.shape[1], size, value.shape[3])
     wide = computed_in(type_)
@@ -86,7 +89,7 @@ class _Recurrence:
     parts: Sequence[Buffer | None]
     out: Buffer
     state: Buffer
-    scale: float
+    scale: Expr
 
     def _load(self, part: int, *at: Expr) -> Expr:
         buffer = self.parts[part]
