@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow bench bench-quick lint format docs clean
+.PHONY: help demo tour test test-slow bench bench-quick lint format docs clean
 
 # The first Python that is new enough; set PYTHON to choose another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -14,8 +14,11 @@ JOBS ?= 2
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.viz ## A matmul with a symbolic dimension: print, parse, interpret, compile.
-	$(BIN)/python examples/demo.py
+demo: $(VENV)/.demo ## Sentences compared by a real model, timed against ONNX Runtime.
+	$(BIN)/python examples/sentences.py
+
+tour: $(VENV)/.viz ## A matmul with a symbolic dimension: print, parse, interpret, compile.
+	$(BIN)/python examples/representation.py
 
 test: $(VENV)/.test ## The tests that take seconds, with the examples of the docs.
 	$(BIN)/python -m pytest -q -n $(JOBS)
@@ -26,6 +29,7 @@ test-slow: $(VENV)/.test ## The tests with tens of thousands of random cases.
 bench: $(VENV)/.bench ## The speed of the compiler itself, and of operators against peers.
 	$(BIN)/python bench/compiler.py
 	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python bench/operators.py
+	$(BIN)/python bench/networks.py
 
 bench-quick: $(VENV)/.bench ## A few operators against peers, in about a minute.
 	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python bench/operators.py --threads 1 \

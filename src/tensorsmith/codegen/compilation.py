@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-import tensorsmith
+from tensorsmith._version import __version__
 from tensorsmith.codegen.llvm.emit import Machine
 from tensorsmith.codegen.llvm.instructions import INSTRUCTIONS
 from tensorsmith.codegen.llvm.module import ModuleText, print_llvm
@@ -306,13 +306,13 @@ def _declared(kernel: TensorProgram, written: Written) -> str:
 @functools.cache
 def compiler() -> tuple[str, str, str]:
     """The versions of Tensorsmith and of LLVM, and a hash of the source that makes code."""
-    root = Path(tensorsmith.__file__).parent
+    root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()
     for package in _DECIDES_CODE:
         for path in sorted((root / package).rglob("*.py")):
             digest.update(path.relative_to(root).as_posix().encode() + b"\0")
             digest.update(path.read_bytes() + b"\0")
-    return tensorsmith.__version__, llvm_version(), digest.hexdigest()
+    return __version__, llvm_version(), digest.hexdigest()
 
 
 def object_manifest(part: ObjectCode, target: Target) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """A matmul with a symbolic dimension: a script, printed, parsed back, interpreted, compiled.
 
-Run it with `make demo`.
+Run it with `make tour`.
 """
 
 import sys

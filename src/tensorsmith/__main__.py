@@ -1,0 +1,5 @@
+"""``python -m tensorsmith``: the command."""
+
+from tensorsmith.cli.main import main
+
+main()
