@@ -45,10 +45,8 @@ def if_(node: Node) -> tuple[Read, ...]:
         results = branch(
             node.builder, condition, lambda: make("then_branch"), lambda: make("else_branch")
         )
-    except ShapeError:
-        if len(found) == 2 and len(found[0]) == len(found[1]):
-            node.refuse_open(0)  # they differ in ranks or lengths: which one it is must be known
-        raise
+    except ShapeError as error:
+        node.refuse_open(0, None if len(found) == 2 else f"a side cannot be taken: {error.what}")
     if [_form(r) for r in found[0]] != [_form(r) for r in found[1]]:
         node.refuse_open(0)
     return _refilled(found[0], results)
@@ -153,8 +151,8 @@ def _unrolled(node: Node, body: GraphProto, states: SequenceOf[Read]) -> tuple[R
         scans.append(list(rest[len(states) :]))
         known = node.builder.array(goes_on) if isinstance(goes_on, Buffer) else None
         if known is None:
-            inputs = node.reader.inputs_behind(goes_on)
-            raise OpenValueError("the end of the loop must be known", node.where, inputs)
+            values = node.reader.inputs_behind(goes_on)
+            raise OpenValueError("the end of the loop must be known", node.where, values=values)
         going = bool(known.all())
         number += 1
     width = len(scans[0]) if scans else 0

@@ -83,7 +83,7 @@ class Inputs:
             if not tensor.HasField("shape"):
                 raise _unknown(what, "has an unknown rank", "TensorType(shape)")
             stated = [
-                d.dim_value if d.HasField("dim_value") else d.dim_param or None
+                d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or None
                 for d in tensor.shape.dim
             ]
         elif tensor.HasField("shape") and len(stated) != len(tensor.shape.dim):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 from tensorsmith.errors import DTypeError, ShapeError, UnsupportedOpError, UntrustedModelError
 from tensorsmith.frontend.onnx import types
 from tensorsmith.frontend.onnx.values import Nothing, Read, Sequence, kind_of
-from tensorsmith.ir import Buffer, Const, Expr, Opaque
+from tensorsmith.ir import Buffer, Const, Expr, Opaque, free_vars
 from tensorsmith.ops import GraphBuilder
 
 if TYPE_CHECKING:
@@ -26,23 +26,38 @@ Converter: TypeAlias = "Callable[[Node], Read | tuple[Read | None, ...]]"
 class OpenValueError(UnsupportedOpError):
     """Something must be known while the model is read, and is not.
 
-    inputs: the model's inputs that it is computed from.
+    values: the model's inputs whose values it is computed from.
+    shapes: those whose extents it is computed from.
     """
 
     def __init__(
-        self, what: str, where: str, inputs: tuple[str, ...], because: str | None = None
+        self,
+        what: str,
+        where: str,
+        *,
+        values: tuple[str, ...] = (),
+        shapes: tuple[str, ...] = (),
+        because: str | None = None,
     ) -> None:
-        names = ", ".join(map(repr, inputs))
+        parts = [f"the extents of {_listed(shapes)}"] if shapes else []
+        parts += [_listed(values)] if values else []
+        entries = [f"{n!r}: TensorType((...))" for n in shapes]
+        entries += [f"{n!r}: KnownValue(...)" for n in values if n not in shapes]
         super().__init__(
             what,
             where=where,
-            given=f"computed from {names}" if names else None,
+            given=f"computed from {' and '.join(parts)}" if parts else None,
             because=because or "it decides the rank of a result, or which code is made",
-            try_="input_types={...: KnownValue(array)} for " + names
-            if names
+            try_=f"input_types={{{', '.join(entries)}}}"
+            if entries
             else "a model in which it is constant",
         )
-        self.inputs = inputs
+        self.values = values
+        self.shapes = shapes
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names))
 
 
 _REQUIRED: Final[Any] = object()
@@ -190,15 +205,24 @@ class Node:
             self.refuse_open(number)
         return tuple(int(e.value) for e in found if isinstance(e, Const))
 
-    def refuse_open(self, number: int) -> NoReturn:
+    def refuse_open(self, number: int, because: str | None = None) -> NoReturn:
         """Raise OpenValueError: the input must be known while reading."""
-        behind = self.reader.inputs_behind(self.value(number))
-        raise OpenValueError(f"input {number} must be constant", self.where, behind)
+        found = self.value(number)
+        what = f"input {number} must be constant"
+        known = self.builder.contents(found) if isinstance(found, Buffer) else None
+        if known is not None:
+            shapes, others = self.reader.inputs_with(free_vars(*known.flat))
+            if shapes and not others:
+                raise OpenValueError(what, self.where, shapes=shapes, because=because)
+        values = self.reader.inputs_behind(found)
+        raise OpenValueError(what, self.where, values=values, because=because)
 
     def refuse_shape(self, what: str, because: str) -> NoReturn:
         """Raise OpenValueError: an extent of the first input must be known while reading."""
-        behind = self.reader.inputs_behind(self.value(0), only_integers=True)
-        raise OpenValueError(what, self.where, behind, because)
+        x = self.tensor()
+        shapes, others = self.reader.inputs_with(free_vars(*x.shape))
+        values = self.reader.inputs_behind(x, only_integers=True) if others else ()
+        raise OpenValueError(what, self.where, values=values, shapes=shapes, because=because)
 
     def has_output(self, number: int) -> bool:
         """Whether the output is asked for."""

@@ -28,7 +28,7 @@ from tensorsmith.frontend.onnx.strings import constant_strings
 from tensorsmith.frontend.onnx.structure import EXTERNAL, check_tensor, place
 from tensorsmith.frontend.onnx.type_protos import type_proto
 from tensorsmith.frontend.onnx.values import Read, flat
-from tensorsmith.ir import Buffer, Opaque
+from tensorsmith.ir import Buffer, Opaque, Var, free_vars
 from tensorsmith.ops import GraphBuilder
 
 if TYPE_CHECKING:
@@ -130,6 +130,18 @@ class Reader:
                     seen.add(tensor)
                     pending.extend(self._behind.get(tensor, ()))
         return tuple(found)
+
+    def inputs_with(self, dims: Iterable[Var]) -> tuple[tuple[str, ...], tuple[Var, ...]]:
+        """The names of the parameters that have these dimensions, and the dimensions of none."""
+        left = set(dims)
+        wanted = set(dims)
+        names = []
+        for param in self.builder.params:
+            found = wanted & set(free_vars(*param.shape))
+            if found & left:
+                names.append(param.name)
+            left -= found
+        return tuple(names), tuple(left)
 
     # --- Graphs ------------------------------------------------------------------------------
 

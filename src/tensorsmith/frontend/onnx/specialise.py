@@ -37,12 +37,14 @@ class Specialised:
     """A model, and the modules made of it so far.
 
     min_extent: as for `from_onnx`.
-    values: the inputs whose values decide which code is made, as far as they are known.
+    values, shapes: the inputs whose values, or extents, decide which code is made, as far as they
+        are known.
     """
 
     model: ModelProto
     min_extent: int = 0
     values: set[str] = field(default_factory=set)
+    shapes: set[str] = field(default_factory=set)
     _modules: dict[Hashable, IRModule] = field(default_factory=dict)
 
     @property
@@ -54,15 +56,20 @@ class Specialised:
 
     def ready(self) -> IRModule | None:
         """The module that serves all calls, or None if there is none."""
-        if is_open(self.model.graph) or self.values:
+        if is_open(self.model.graph) or self.values or self.shapes:
             return None
         try:
             return self._module({})
         except OpenValueError as error:
-            if not error.inputs:
-                raise
-            self.values.update(error.inputs)
+            self._learn(error)
             return None
+
+    def _learn(self, error: OpenValueError) -> None:
+        """Note what has to be known from now on. Raises the error if it tells nothing new."""
+        if set(error.values) <= self.values and set(error.shapes) <= self.shapes:
+            raise error
+        self.values.update(error.values)
+        self.shapes.update(error.shapes)
 
     def module_for(self, arguments: Sequence[Argument]) -> IRModule:
         """The module that serves a call with these arguments."""
@@ -70,15 +77,16 @@ class Specialised:
             try:
                 return self._module(self._types(arguments))
             except OpenValueError as error:
-                if not set(error.inputs) - self.values:
-                    raise
-                self.values.update(error.inputs)
+                self._learn(error)
 
     def _types(self, arguments: Sequence[Argument]) -> dict[str, InputType]:
         found: dict[str, InputType] = {}
         for info, argument in zip(self.inputs, arguments, strict=True):
             if info.name in self.values and isinstance(argument, (np.ndarray, np.generic)):
                 found[info.name] = KnownValue(np.asarray(argument))
+            elif info.name in self.shapes and isinstance(argument, (np.ndarray, np.generic)):
+                dtype = None if argument.dtype.kind in "OUS" else argument.dtype.name
+                found[info.name] = TensorType(argument.shape, dtype)
             elif is_open_input(info):
                 found[info.name] = type_of(argument)
         return found

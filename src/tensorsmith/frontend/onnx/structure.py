@@ -30,6 +30,9 @@ EXTERNAL: Final = 1
 MOST_RANK: Final = 64
 """Dimensions that a tensor of a file may have; NumPy has no more either."""
 
+OPEN: Final = -1
+"""An extent that some exporters write for one that is not known."""
+
 Names = ChainMap[str, None]
 
 
@@ -199,7 +202,7 @@ def _check_type(info: ValueInfoProto, where: str | None) -> None:
     if kind.HasField("tensor_type") and tensor.HasField("shape"):
         dims = tensor.shape.dim
         given = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in dims]
-        if len(dims) > MOST_RANK or any(d.dim_value < 0 for d in dims):
+        if len(dims) > MOST_RANK or any(d.dim_value < OPEN for d in dims):
             raise UntrustedModelError(
                 f"the input {info.name!r} has an impossible shape",
                 where=where,
