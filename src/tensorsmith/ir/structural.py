@@ -193,7 +193,7 @@ class _Matcher:
             return self._visit_index_map(left, right, path)
         if (names := FIELDS.get(type(left))) is not None:
             return self._pairs(left, right, names, path)
-        if leaf_text(left) != leaf_text(right):
+        if left is not right and leaf_text(left) != leaf_text(right):
             raise _different("different values", left, right, path)
         return []
 
