@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from schedule.applications import assert_equal, some_block, some_loop
 from schedule.tensor_rules import TENSOR_RULES
 from strategies import arguments, copied
+from tensorsmith.arith.regions import block_regions
 from tensorsmith.codegen import build
 from tensorsmith.evaluate import interpret
 from tensorsmith.ir import Block, For, IndexMap, LoopKind, TensorProgram, structural
@@ -150,6 +151,26 @@ def _blockize(draw: Draw, s: Schedule) -> None:
     s.blockize(some_loop(draw, s))
 
 
+WIDER = {
+    "int8": "int16",
+    "int16": "int64",
+    "int32": "int64",
+    "float16": "float64",
+    "float32": "float64",
+}
+
+
+def _wider_type(draw: Draw, s: Schedule) -> None:
+    """Elements of a type that holds all values of the old one: then the results stay the same."""
+    block = some_block(draw, s)
+    node = find_block(s.program, block.name).node
+    assert isinstance(node, Block)
+    _, writes = block_regions(node)
+    for region in writes:
+        if region.buffer.dtype.name in WIDER:
+            s.unsafe_set_dtype(block, region.buffer.name, WIDER[region.buffer.dtype.name])
+
+
 RULES: dict[str, Rule] = {
     "split": _split,
     "split by a dimension": _split_by_dim,
@@ -174,6 +195,8 @@ RULES: dict[str, Rule] = {
     "decompose_reduction": _decompose_reduction,
     "rfactor": lambda draw, s: s.rfactor(some_loop(draw, s)),
     "blockize": _blockize,
+    "unsafe_set_dtype": _wider_type,
+    "enter_postproc": lambda draw, s: s.enter_postproc(),
     **TENSOR_RULES,
 }
 
