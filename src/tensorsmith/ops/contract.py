@@ -17,7 +17,7 @@ from tensorsmith.ir.dtype import float64, int32
 from tensorsmith.ir.expr import equal
 from tensorsmith.ops.broadcast import broadcast_element, broadcast_shapes, check_broadcasts
 from tensorsmith.ops.indexing import is_one
-from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype
+from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype, rounded
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.requirements import require
 from tensorsmith.te import Tensor
@@ -88,13 +88,6 @@ def contracted(
         return te.sum(product, axis=tuple(over.values())) if over else product
 
     return te.compute([extents[label] for label in to], element, name)
-
-
-def rounded(tensor: Tensor, type_: DType, name: str) -> Tensor:
-    """`tensor` as another type; itself if it has it."""
-    if tensor.dtype is type_:
-        return tensor
-    return te.compute(tensor.shape, lambda *i: converted(tensor[i], type_), name)
 
 
 # --- Products of matrices --------------------------------------------------------------------

@@ -11,8 +11,8 @@ from typing import Final
 
 from tensorsmith.errors import ShapeError
 from tensorsmith.ir import Const, Expr, Kind
-from tensorsmith.ops.contract import Term, contracted, label_extents, rounded
-from tensorsmith.ops.operands import one_dtype
+from tensorsmith.ops.contract import Term, contracted, label_extents
+from tensorsmith.ops.operands import one_dtype, rounded
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.te import Tensor
 

@@ -9,11 +9,11 @@ from tensorsmith.errors import ShapeError
 from tensorsmith.ir import Cast, Eq, Expr, Kind, Max, Min, Neg, Select, as_expr, const
 from tensorsmith.ir.dtype import index
 from tensorsmith.ir.expr import equal
-from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype
+from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype, rounded
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.reduce import number_of, reduced
 from tensorsmith.ops.requirements import require
-from tensorsmith.ops.softmax import converted_to, log_probabilities
+from tensorsmith.ops.softmax import log_probabilities
 from tensorsmith.te import Tensor
 
 REDUCTIONS: Final = ("none", "sum", "mean")
@@ -101,7 +101,7 @@ def negative_log_likelihood(
     """
     _check("negative_log_likelihood", log_probabilities, target, weight, reduction)
     loss = _loss(log_probabilities, target, weight, reduction=reduction, ignore_index=ignore_index)
-    return converted_to(loss, log_probabilities, "negative_log_likelihood")
+    return rounded(loss, log_probabilities.dtype, "negative_log_likelihood")
 
 
 def softmax_cross_entropy(
@@ -120,10 +120,10 @@ def softmax_cross_entropy(
     _check("softmax_cross_entropy", scores, target, weight, reduction)
     logs = log_probabilities(scores, 1)
     loss = _loss(logs, target, weight, reduction=reduction, ignore_index=ignore_index)
-    result = converted_to(loss, scores, "softmax_cross_entropy")
+    result = rounded(loss, scores.dtype, "softmax_cross_entropy")
     if not with_log_probabilities:
         return result
-    return result, converted_to(logs, scores, "log_probabilities")
+    return result, rounded(logs, scores.dtype, "log_probabilities")
 
 
 OPERATORS: Final[tuple[Operator, ...]] = operators(negative_log_likelihood, softmax_cross_entropy)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensorsmith import te
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ir import Buffer, Cast, DType, Expr, Kind
 from tensorsmith.ir.dtype import float32, float64
 from tensorsmith.ir.expr import describe_kinds
+from tensorsmith.te import Tensor
 
 
 def one_dtype(op: str, kinds: Kind, *operands: Buffer) -> DType:
@@ -83,3 +85,10 @@ def widened(value: Expr) -> Expr:
 def as_float(value: Expr) -> Expr:
     """`value` in the float type to compute in: of integers, float64."""
     return Cast(value, float64) if value.dtype.is_integer else widened(value)
+
+
+def rounded(tensor: Tensor, type_: DType, name: str) -> Tensor:
+    """`tensor` as another type, by a definition called `name`; itself if it has the type."""
+    if tensor.dtype is type_:
+        return tensor
+    return te.compute(tensor.shape, lambda *i: converted(tensor[i], type_), name)

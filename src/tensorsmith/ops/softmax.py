@@ -6,7 +6,7 @@ from typing import Final
 
 from tensorsmith import te
 from tensorsmith.ir import INTRINSICS, Eq, Expr, Kind, Select, Sub, as_expr
-from tensorsmith.ops.operands import as_axis, check_rank, converted, one_dtype, widened
+from tensorsmith.ops.operands import as_axis, check_rank, converted, one_dtype, rounded, widened
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.reduce import reduced
 from tensorsmith.te import Tensor
@@ -49,7 +49,7 @@ def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
 def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     """The logarithm of softmax, computed without overflow."""
     over = _prepared("log_softmax", x, axis)
-    return converted_to(log_probabilities(x, over), x, "log_softmax")
+    return rounded(log_probabilities(x, over), x.dtype, "log_softmax")
 
 
 def log_probabilities(x: Tensor, axis: int) -> Tensor:
@@ -69,13 +69,6 @@ def log_probabilities(x: Tensor, axis: int) -> Tensor:
         return widened(x[i]) - largest[at] - _log(total[at])
 
     return te.compute(x.shape, element, "log_softmax")
-
-
-def converted_to(value: Tensor, like: Tensor, name: str) -> Tensor:
-    """`value` in the type of `like`; itself if it has it."""
-    if value.dtype is like.dtype:
-        return value
-    return te.compute(value.shape, lambda *i: converted(value[i], like.dtype), name)
 
 
 def hardmax(x: Tensor, *, axis: int = -1) -> Tensor:
