@@ -12,8 +12,9 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
+from time import sleep
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -35,18 +36,22 @@ def work(options: argparse.Namespace) -> None:
         sys.stdout.flush()
 
 
-def share(options: argparse.Namespace, part: int) -> list[Outcome]:
-    """The outcomes of a share that a process of its own runs, again after each crash."""
+def share(options: argparse.Namespace, part: int, outcomes: list[Outcome]) -> None:
+    """Add the outcomes of a share, which a process of its own runs, as they come."""
     command = [sys.executable, "-W", "ignore", __file__, "--part", f"{part}/{options.jobs}"]
     command += ["--filter", options.filter, "--seconds", str(options.seconds)]
     command += ["--interpret"] if options.interpret else []
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    found = [Outcome(**json.loads(x)) for x in done.stdout.splitlines() if x.startswith("{")]
-    if done.returncode:
-        last = found[-1].name if found else "the first case"
-        error = f"Crash: the process ended with {done.returncode} after {last}"
-        found.append(Outcome(f"after_{last}", "?", 0.0, error, done.stderr[-3000:]))
-    return found
+    last = "the first case"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("{"):
+                found = Outcome(**json.loads(line))
+                outcomes.append(found)
+                last = found.name
+    if process.returncode:
+        error = f"Crash: the process ended with {process.returncode} after {last}"
+        outcomes.append(Outcome(f"after_{last}", "?", 0.0, error))
 
 
 def report(outcomes: list[Outcome], *, verbose: bool) -> None:
@@ -75,7 +80,6 @@ def update(outcomes: list[Outcome]) -> None:
     known = listed(PASS_LIST) if PASS_LIST.exists() else []
     names = sorted({*known, *(o.name for o in outcomes if o.error is None)})
     PASS_LIST.write_text("".join(f"{n}\n" for n in names))
-    sys.stdout.write(f"{len(names)} cases are listed\n")
 
 
 def main() -> int:
@@ -87,14 +91,23 @@ def main() -> int:
     parser.add_argument("--interpret", action="store_true", help="by the reference interpreter")
     parser.add_argument("--verbose", action="store_true", help="a traceback of each group")
     parser.add_argument("--update", action="store_true", help="add what passes to the list")
+    parser.add_argument("--every", type=float, default=1.0, help="seconds between looks")
     parser.add_argument("--part", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.part:
         work(options)
         return 0
-    with ThreadPoolExecutor(options.jobs) as pool:
-        shares = pool.map(lambda part: share(options, part), range(options.jobs))
-        outcomes = [o for found in shares for o in found]
+    outcomes: list[Outcome] = []
+    threads = [Thread(target=share, args=(options, n, outcomes)) for n in range(options.jobs)]
+    for thread in threads:
+        thread.start()
+    try:
+        while any(t.is_alive() for t in threads):
+            sleep(options.every)
+            if options.update:
+                update(list(outcomes))
+    except KeyboardInterrupt:
+        sys.stdout.write("stopped early\n")
     report(outcomes, verbose=options.verbose)
     if options.update:
         update(outcomes)
