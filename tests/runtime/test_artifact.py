@@ -8,16 +8,16 @@ import struct
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pytest
 
 from runtime.models import affine, compress, expected
 from tensorsmith._version import __version__
-from tensorsmith.errors import ArtifactError
+from tensorsmith.errors import ArtifactError, TensorsmithError
 from tensorsmith.runtime import artifact
 from tensorsmith.runtime.model import Model
 from tensorsmith.target import Target
@@ -271,6 +271,71 @@ def test_manifests_that_call_other_programs(copy: Path, saved: Path) -> None:
     assert refused(copy) == (
         f"PATH is damaged: its manifest calls 'main' otherwise than its code is\n{AGAIN}"
     )
+
+
+def test_stages_that_do_not_fit_together(copy: Path, saved: Path) -> None:
+    cases: dict[str, Callable[[dict[str, Any]], None]] = {
+        "a stage takes 'ids', which nothing makes before": lambda m: m["inputs"][0].update(
+            name="other"
+        ),
+        "nothing makes the output 'other'": lambda m: m["outputs"][0].update(name="other"),
+        "two inputs have one name": lambda m: m["inputs"][0].update(name="mask"),
+        "'main' has weights beyond the last one": lambda m: m["stages"][0].update(weights=[8, 64]),
+        "'ids' is made twice": lambda m: m["stages"][0]["outputs"][0].update(name="ids"),
+    }
+    for reason, change in cases.items():
+        shutil.copy(saved, copy)
+        rewritten(copy, lambda head, change=change: change(head["model"]))  # type: ignore[misc]
+        assert refused(copy) == (
+            f"PATH is damaged: its stages do not fit together\n  because: {reason}\n{AGAIN}"
+        )
+    shutil.copy(saved, copy)
+    rewritten(
+        copy, lambda head: head["objects"][-1]["programs"][0]["kernels"][0].update(name="subtract")
+    )
+    assert refused(copy).startswith("PATH is damaged: its code does not link\n")
+
+
+def places(data: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to everything in a piece of JSON."""
+    if path:
+        yield path
+    items = data.items() if isinstance(data, dict) else enumerate(data) if _is_list(data) else ()
+    for key, value in items:
+        yield from places(value, (*path, key))
+
+
+def _is_list(data: object) -> TypeGuard[list[Any]]:
+    return isinstance(data, list)
+
+
+WRONG = (None, 0, -1, 2**70, 3.5, "", "n", "float64", [], {}, [1], ["add", "n", 1], True)
+
+
+def test_manifests_with_anything_in_them(copy: Path, saved: Path) -> None:
+    """Any change of a manifest: an error of ours on loading or in a call, or a result."""
+    with zipfile.ZipFile(saved) as archive:
+        head = json.loads(archive.read("manifest.json"))
+    known = [p for p in places(head) if p[0] in ("model", "parts", "objects") and "types" not in p]
+    random = np.random.default_rng(2)
+    refusals = 0
+    for _ in range(150):
+        *way, last = known[random.integers(len(known))]
+        value = WRONG[random.integers(len(WRONG))]
+
+        def change(head: dict[str, Any], way: Any = way, last: Any = last, v: Any = value) -> None:
+            place: Any = head
+            for key in way:
+                place = place[key]
+            place[last] = v
+
+        shutil.copy(saved, copy)
+        rewritten(copy, change)
+        try:
+            Model.load(copy, threads=1)(np.ones((2, 3), np.float32), np.ones((2, 3), np.float32))
+        except TensorsmithError:
+            refusals += 1
+    assert refusals > 50
 
 
 def test_folders_that_cannot_be_written(saved: Path, tmp_path: Path) -> None:

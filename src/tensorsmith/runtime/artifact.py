@@ -32,6 +32,7 @@ import numpy as np
 from tensorsmith._version import __version__
 from tensorsmith.errors import ArtifactError
 from tensorsmith.runtime.executable import ObjectCode
+from tensorsmith.runtime.flow import check_flow
 from tensorsmith.runtime.manifest import Machine, Manifest, NativeStage
 from tensorsmith.runtime.signature import Kernel, Signature
 from tensorsmith.target import Target
@@ -189,8 +190,8 @@ class _Reader:
             code = self.part(parts, name)
             self.check_hash(name, hashlib.sha256(code).hexdigest(), hashes)
             objects.append(ObjectCode(code, programs, kernel))
-        self.check_programs(manifest, objects)
         weights = self.weights(parts, hashes, verify=verify_weights)
+        self.check_programs(manifest, objects, weights.size)
         return Contents(manifest, tuple(objects), weights)
 
     def wrong(self, what: str, because: str | None = None) -> ArtifactError:
@@ -296,8 +297,15 @@ class _Reader:
         if hashes.get(name) != found:
             raise self.wrong(f"the content of {name!r} is not what was written")
 
-    def check_programs(self, manifest: Manifest, objects: list[ObjectCode]) -> None:
-        """Check that the stages call programs that there are, with as many arguments."""
+    def check_programs(
+        self, manifest: Manifest, objects: list[ObjectCode], weight_bytes: int
+    ) -> None:
+        """Check that the stages fit together, and call programs that there are, with as many
+        arguments."""
+        try:
+            check_flow(manifest, weight_bytes)
+        except ValueError as error:
+            raise self.wrong("its stages do not fit together", str(error)) from None
         programs = {s.name: s for part in objects for s in part.signatures}
         symbols = {part.kernel.symbol for part in objects if part.kernel is not None}
         for stage in manifest.stages:

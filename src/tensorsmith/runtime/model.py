@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
-from tensorsmith.errors import DTypeError, ShapeError
+from tensorsmith.errors import ArtifactError, DTypeError, ShapeError
 from tensorsmith.runtime import artifact, stages
 from tensorsmith.runtime import inputs as checks
 from tensorsmith.runtime.dtypes import is_torch
@@ -151,7 +151,12 @@ class Model:
         was compiled for another machine.
         """
         found = artifact.load(path, verify_weights=verify_weights)
-        return cls(found.objects, found.manifest, found.weights, **options)
+        try:
+            return cls(found.objects, found.manifest, found.weights, **options)
+        except OSError as error:
+            raise ArtifactError(
+                f"{path} is damaged: its code does not link", because=str(error).splitlines()[0]
+            ) from None
 
     # --- Calls --------------------------------------------------------------------------------
 

@@ -98,7 +98,16 @@ class Signature:
         """The signature that `to_json` made `data` of. Raises KeyError or TypeError for other."""
         return Signature(
             str(data["name"]),
-            tuple(Parameter(**p) for p in data["parameters"]),
+            tuple(_parameter(**p) for p in data["parameters"]),
             tuple(Failure(**f) for f in data["failures"]),
             tuple(Kernel.from_json(k) for k in data["kernels"]),
         )
+
+
+def _parameter(name: object, dtype: object, **flags: object) -> Parameter:
+    """A parameter of checked fields. Raises TypeError for other types."""
+    if not isinstance(name, str) or not isinstance(dtype, str):
+        raise TypeError(f"{name!r}: {dtype!r} is no parameter")
+    if not all(isinstance(flag, bool) for flag in flags.values()):
+        raise TypeError(f"{name!r} has flags that are none")
+    return Parameter(name, dtype, bool(flags["is_buffer"]), bool(flags["is_written"]))
