@@ -141,7 +141,8 @@ class BindingError(VerifyError):
 
     The bindings must be affine in the loops, with divisions and remainders that fit together, such
     as ``i * 4 + j`` or ``f // 8, f % 8``, and each must fill its iterator's range. Bind a loop that
-    merely repeats the block to an opaque iterator.
+    merely repeats the block to an opaque iterator; fused with others, it takes each point once for
+    each of that iterator's values.
     """
 
 
