@@ -78,3 +78,13 @@ def size_text(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     raise AssertionError
+
+
+def shorter(parts: Sequence[str], most: int = 100) -> str:
+    """The parts in a row, as many as fit into so many characters, and how many do not."""
+    shown: list[str] = []
+    for part in parts:
+        if shown and sum(map(len, shown)) + len(part) > most:
+            return f"{', '.join(shown)} and {len(parts) - len(shown)} more"
+        shown.append(part if len(part) <= most else f"{part[: most - 3]}...")
+    return ", ".join(shown)

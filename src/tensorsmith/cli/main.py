@@ -14,6 +14,7 @@ from tensorsmith.cli.compare import compare
 from tensorsmith.cli.compile import compile_model
 from tensorsmith.cli.display import notes
 from tensorsmith.cli.doctor import doctor
+from tensorsmith.cli.explain import explain
 from tensorsmith.cli.inspect import inspect
 from tensorsmith.cli.profile import profile
 from tensorsmith.cli.run import run
@@ -30,6 +31,7 @@ app.command("compile")(compile_model)
 app.command()(run)
 app.command()(bench)
 app.command()(profile)
+app.command()(explain)
 app.command()(compare)
 app.command()(inspect)
 app.command()(doctor)

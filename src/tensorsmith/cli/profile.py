@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from tensorsmith.cli.display import out, print_json, table, working
+from tensorsmith.cli.display import out, print_json, shorter, table, working
 from tensorsmith.cli.models import (
     Fills,
     Inputs,
@@ -62,7 +62,7 @@ def profile(
     columns = ("kernel", "calls", "us", "share", "GFLOP/s", "GB/s", "of limit", "nodes")
     title = f"{made.name}: {1e6 * found.median:.0f} us on {made.threads} threads"
     shown = [r for r in rows if r["share"] >= SHOWN_SHARE]
-    table(columns, [tuple(map(_cell, r.values())) for r in shown], title)
+    table(columns, [tuple(_cell(name, v) for name, v in r.items()) for r in shown], title)
     if rest := rows[len(shown) :]:
         out().print(f"{len(rest)} more kernels take {sum(r['share'] for r in rest):.1%}")
     out().print(f"between kernels: {1e6 * found.between:.1f} us")
@@ -83,14 +83,15 @@ def _row(kernel: KernelTimes, whole: ModelProfile, limit: Limits | None) -> dict
         "GFLOP/s": gflops,
         "GB/s": gbs,
         "of limit": share_of_limit,
-        "nodes": ", ".join(kernel.sources),
+        "nodes": list(kernel.sources),
     }
 
 
-def _cell(value: object) -> str:
+def _cell(name: str, value: Any) -> str:
     if value is None:
         return "-"
-    if isinstance(value, float):
-        return f"{value:.1%}" if value < 1 else f"{value:.1f}"
-    text = str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    if name in ("share", "of limit"):
+        return f"{value:.1%}"
+    if isinstance(value, list):
+        return shorter(value, 60)
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
