@@ -339,6 +339,8 @@ def _pack(s: Schedule, operand: Operand, place: LoopRef | None, lanes: int) -> L
     loops = s.get_loops(operand.pack)
     if place is not None:
         loops = loops[[x.var for x in loops].index(place.var) + 1 :]
+    if len(loops) < 2 + (operand.width > 1):
+        raise ScheduleError(f"block {operand.pack.name!r} has not the loops of a packed operand")
     if operand.width > 1:
         return _pack_groups(s, operand, loops, lanes)
     *tiles, depth, element = loops
