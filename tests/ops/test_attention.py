@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, onnx_reference, random
+from ops.evaluation import WAYS, compute, onnx_reference, random
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ops import OPERATORS
 from tensorsmith.te import placeholder
@@ -16,7 +16,7 @@ def operands(rng, heads=4, groups=4, dtype="float32"):
     return [random(rng, s, dtype) for s in shapes]
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
@@ -106,7 +106,7 @@ def test_heads():
     np.testing.assert_array_equal(compute("merge_heads", got), x)
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("interleaved", [False, True])
 @pytest.mark.parametrize("size", [0, 4])
 @pytest.mark.parametrize("has_positions", [False, True])
@@ -125,7 +125,7 @@ def test_rotary_embedding(has_positions, size, interleaved, native):
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated_delta"])
 @pytest.mark.parametrize("has_past", [False, True])
 def test_linear_attention(has_past, rule, native):

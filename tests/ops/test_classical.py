@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, onnx_reference, random
+from ops.evaluation import WAYS, compute, onnx_reference, random
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ops import OPERATORS
 from tensorsmith.te import placeholder
@@ -62,7 +62,7 @@ def walked(x, tables, targets, aggregate):
     return np.array([[combine(w) for w in row] for row in found], np.float32)
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("aggregate", ["sum", "average", "min", "max"])
 def test_tree_ensemble(aggregate, native):
     rng = np.random.default_rng(0)
@@ -115,7 +115,7 @@ def test_svm(kind):
     np.testing.assert_allclose(got @ weights, expected[:, 0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 def test_pairwise_probabilities(native):
     rng = np.random.default_rng(4)
     pairs = rng.uniform(0.1, 0.9, (3, 4, 4)).astype(np.float32)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from ops.evaluation import compute, onnx_reference, onnx_runtime, random
+from ops.evaluation import WAYS, compute, onnx_reference, onnx_runtime, random
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ir import Var
 from tensorsmith.ops import OPERATORS
@@ -37,7 +37,7 @@ def close(got, expected, terms):
 
 
 @pytest.mark.parametrize("symbolic", [(), IMAGES], ids=["constant", "symbolic"])
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}*{c[1]}")
 def test_conv(case, native, symbolic):
     image, weight, strides, dilations, pads, groups = case

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, onnx_reference, random
+from ops.evaluation import WAYS, compute, onnx_reference, random
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ir import Var
 from tensorsmith.ops import OPERATORS
@@ -12,7 +12,7 @@ from tensorsmith.te import placeholder
 
 
 @pytest.mark.parametrize("symbolic", [False, True], ids=["constant", "symbolic"])
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2), (0,)])
 def test_gather(axis, shape, symbolic, native):

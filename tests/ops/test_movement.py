@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, onnx_reference, random
+from ops.evaluation import WAYS, compute, onnx_reference, random
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ir import FloorDiv, FloorMod, Var, postorder
 from tensorsmith.ops import OPERATORS
@@ -52,7 +52,7 @@ def test_a_reshape_to_another_number_of_elements_is_refused():
 
 
 @pytest.mark.parametrize("symbolic", [False, True], ids=["constant", "symbolic"])
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize(
     ("name", "attrs", "expected"),
     [

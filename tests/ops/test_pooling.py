@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ops.evaluation import compute, onnx_runtime, random
+from ops.evaluation import WAYS, compute, onnx_runtime, random
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ops import OPERATORS
 from tensorsmith.te import placeholder
@@ -44,7 +44,7 @@ def attributes(case):
 
 
 @pytest.mark.parametrize("symbolic", [(), IMAGES], ids=["constant", "symbolic"])
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[1]}")
 def test_max_pool(case, native, symbolic):
     x = random(np.random.default_rng(0), case[0])

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, onnx_reference, onnx_runtime, random
+from ops.evaluation import WAYS, compute, onnx_reference, onnx_runtime, random
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ops import OPERATORS
 from tensorsmith.te import placeholder
@@ -32,7 +32,7 @@ def ours(attrs):
     return {"block" if k == "block_size" else k: v for k, v in attrs.items()}
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_quantize_and_back(dtype, granularity, native):
@@ -129,7 +129,7 @@ def test_qlinear_conv(per_channel):
     np.testing.assert_array_equal(got, exact)
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("zeros", [None, "packed", "floats"])
 @pytest.mark.parametrize("bits", [4, 8])
 def test_matmul_nbits(bits, zeros, native):

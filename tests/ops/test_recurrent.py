@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, onnx_reference, onnx_runtime, random
+from ops.evaluation import WAYS, compute, onnx_reference, onnx_runtime, random
 from tensorsmith.errors import ShapeError
 from tensorsmith.ops import OPERATORS
 from tensorsmith.te import placeholder
@@ -36,7 +36,7 @@ def outputs_of(op):
 
 @pytest.mark.parametrize("op", GATES)
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 def test_layers_with_all_operands(op, direction, native):
     directions = 1 + (direction == "bidirectional")
     given = operands(op, np.random.default_rng(0), directions)

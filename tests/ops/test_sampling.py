@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, onnx_reference, onnx_runtime, random
+from ops.evaluation import WAYS, compute, onnx_reference, onnx_runtime, random
 from tensorsmith.errors import ShapeError
 from tensorsmith.ops import OPERATORS
 from tensorsmith.te import placeholder
@@ -25,7 +25,7 @@ def test_grid_sample(mode, padding, align):
     np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("padding", ["zeros", "reflection"])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 def test_grid_sample_in_three_dimensions(mode, padding, native):
@@ -48,7 +48,7 @@ def test_affine_grid(image, align):
     np.testing.assert_allclose(got, expected, **TOLERANCE)
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("mode", ["avg", "max"])
 @pytest.mark.parametrize("half_pixel", [False, True])
 @pytest.mark.parametrize("sampling", [0, 2])
@@ -66,7 +66,7 @@ def test_roi_align(sampling, half_pixel, mode, native):
     np.testing.assert_allclose(got, expected, **TOLERANCE)
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("has_centers", [False, True])
 @pytest.mark.parametrize(
     ("most", "overlap", "score"), [(3, 0.3, 0.2), (9, 0.5, None), (0, 0.5, 0.1), (2, None, None)]

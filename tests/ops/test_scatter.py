@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, onnx_reference, random
+from ops.evaluation import WAYS, compute, onnx_reference, random
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ops import OPERATORS
 from tensorsmith.te import placeholder
@@ -11,7 +11,7 @@ from tensorsmith.te import placeholder
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("axis", [0, -1])
 def test_scatter_elements(axis, reduction, native):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, onnx_reference, random
+from ops.evaluation import WAYS, compute, onnx_reference, random
 from tensorsmith.errors import ShapeError
 from tensorsmith.ops import OPERATORS
 from tensorsmith.te import placeholder
@@ -33,7 +33,7 @@ def test_dft(n, dtype, symbolic):
     close(got, parts(np.fft.ifft(z, axis=1)), n)
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("n", [33, 36, 64, 37])
 def test_lengths_that_are_split(n, native):
     x = random(np.random.default_rng(1), (1, n, 1))

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, onnx_reference, onnx_runtime, random
+from ops.evaluation import WAYS, compute, onnx_reference, onnx_runtime, random
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ir import Var, as_expr, substitute
@@ -33,7 +33,7 @@ def test_the_range_of_a_slice_is_that_of_python(extent, step):
 
 
 @pytest.mark.parametrize("symbolic", [False, True], ids=["constant", "symbolic"])
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 def test_slices(symbolic, native):
     x = random(np.random.default_rng(0), (5, 6, 7))
     for where in [np.s_[1:4, ::2, ::-1], np.s_[:, 5:0:-2, 3:3], np.s_[4:, :6, 1:]]:

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, random
+from ops.evaluation import WAYS, compute, random
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ops import OPERATORS
 from tensorsmith.te import placeholder
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bfloat16", "bool", "uint64"])
 def test_sort(dtype, axis, native):
@@ -46,7 +46,7 @@ def test_sorting_nothing():
     assert values.shape == at.shape == (0, 3)
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("shape", [(), (7,), (2, 3, 4), (0, 3)])
 @pytest.mark.parametrize("dtype", ["float32", "bool", "int16"])
 def test_nonzero(dtype, shape, native):

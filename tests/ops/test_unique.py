@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from ops.evaluation import compute, random
+from ops.evaluation import WAYS, compute, random
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["interpreted", "native"])
+@pytest.mark.parametrize("native", WAYS)
 @pytest.mark.parametrize("is_sorted", [True, False])
 @pytest.mark.parametrize("axis", [None, 0, 1])
 @pytest.mark.parametrize("shape", [(5, 3), (1, 1), (7, 1)])
