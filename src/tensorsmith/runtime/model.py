@@ -161,7 +161,13 @@ class Model:
     # --- Calls --------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        results = self._results(args, named)
+        if named or self._finished is not None:
+            results = self._results(args, named)
+        else:
+            try:
+                results = self._run(args)
+            except _RETRIED as error:
+                results = self._again(args, error)
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(self, *args: Any, **named: Any) -> dict[str, Any]:
@@ -174,8 +180,7 @@ class Model:
         self.context.trim()
 
     def _results(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
-        if named or len(args) != len(self.manifest.inputs):
-            args = checks.in_order(self.manifest.inputs, args, named)
+        args = checks.in_order(self.manifest.inputs, args, named) if named else args
         try:
             results = self._run(args)
         except _RETRIED as error:
@@ -184,6 +189,7 @@ class Model:
 
     def _again(self, args: tuple[Any, ...], error: BaseException) -> list[Any]:
         """Say what was wrong with the inputs; if it can be helped by a copy, call again."""
+        args = tuple(checks.in_order(self.manifest.inputs, args, {}))
         tensors, copies = checks.checked(self.manifest.inputs, self.manifest.dimensions, args)
         if not copies and all(a is b for a, b in zip(tensors, args, strict=True)):
             checks.check_outputs(self.manifest, [tuple(t.shape) for t in tensors], error)

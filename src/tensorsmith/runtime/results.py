@@ -17,15 +17,18 @@ from tensorsmith.runtime.dlpack_export import Tensor
 from tensorsmith.runtime.dtypes import numpy_dtype, torch_dtype, torch_module
 from tensorsmith.runtime.manifest import TensorInfo
 
-Make: TypeAlias = "Callable[[tuple[int, ...]], Any]"
+Make: TypeAlias = "Callable[[], Any]"
 
 
 class Allocator(ABC):
     """What makes the tensors that results are in."""
 
     @abstractmethod
-    def maker(self, dtype: str) -> Make:
-        """A function that makes a tensor of a shape. Raises DTypeError if there are none such."""
+    def maker(self, dtype: str, shape: tuple[int, ...]) -> Make:
+        """A function that makes tensors of a type and shape, as fast as can be.
+
+        Raises DTypeError if there are no such tensors.
+        """
 
     @abstractmethod
     def address(self, tensor: Any) -> int:
@@ -39,9 +42,8 @@ class Allocator(ABC):
 class NumPyAllocator(Allocator):
     """Results are NumPy arrays."""
 
-    def maker(self, dtype: str) -> Make:
-        empty, type_ = np.empty, numpy_dtype(dtype)
-        return lambda shape: empty(shape, type_)
+    def maker(self, dtype: str, shape: tuple[int, ...]) -> Make:
+        return functools.partial(np.empty, shape, numpy_dtype(dtype))
 
     def address(self, tensor: Any) -> int:
         return int(tensor.ctypes.data)
@@ -57,8 +59,8 @@ class DLPackAllocator(NumPyAllocator):
 class TorchAllocator(Allocator):
     """Results are torch's tensors, in main memory."""
 
-    def maker(self, dtype: str) -> Make:
-        return functools.partial(torch_module().empty, dtype=torch_dtype(dtype))
+    def maker(self, dtype: str, shape: tuple[int, ...]) -> Make:
+        return functools.partial(torch_module().empty, shape, dtype=torch_dtype(dtype))
 
     def address(self, tensor: Any) -> int:
         return int(tensor.data_ptr())
@@ -147,7 +149,7 @@ class Returns:
         info = infos.get(number)
         if info is None or len(shape) != len(info.extents) or min(shape, default=0) < 0:
             raise EvaluationError(f"a program handed over a result {number} of shape {shape}")
-        made = self._allocate.maker(info.dtype)(shape)
+        made = self._allocate.maker(info.dtype, shape)()
         count = int(np.prod(shape, dtype=object)) * numpy_dtype(info.dtype).itemsize
         if count:
             ctypes.memmove(self._allocate.address(made), data, count)

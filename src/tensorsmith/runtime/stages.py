@@ -17,7 +17,7 @@ from tensorsmith.runtime.manifest import (
     PythonStage,
     TensorInfo,
 )
-from tensorsmith.runtime.results import Allocator, Returns
+from tensorsmith.runtime.results import Allocator, Make, Returns
 from tensorsmith.runtime.weights import aligned
 
 Functions: TypeAlias = "Mapping[str, Callable[..., Any]]"
@@ -33,16 +33,7 @@ class NativeRun:
     it returned, in the order of the stage.
     """
 
-    __slots__ = (
-        "_call",
-        "_infos",
-        "_makes",
-        "_returns",
-        "_shapes",
-        "_sources",
-        "_weights",
-        "stage",
-    )
+    __slots__ = ("_call", "_infos", "_makers", "_returns", "_sources", "_weights", "stage")
 
     def __init__(
         self,
@@ -58,13 +49,12 @@ class NativeRun:
         self._returns = returns
         self._infos = dict(stage.returned)
         self._sources, position = _sources(stage)
-        self._shapes = _Shapes(stage.outputs, position)
-        self._makes = [allocate.maker(info.dtype) for info in stage.outputs]
+        self._makers = _Makers(stage.outputs, position, allocate)
 
     def __call__(self, args: Sequence[Any], scalars: Sequence[int] = ()) -> list[Any]:
-        dims = (*[args[at].shape[axis] for at, axis in self._sources], *scalars)
-        shapes = self._shapes[dims]
-        results = [make(shape) for make, shape in zip(self._makes, shapes, strict=False)]
+        dims = [args[at].shape[axis] for at, axis in self._sources]
+        dims += scalars
+        results = [make() for make in self._makers[tuple(dims)]]
         if not self._infos:
             self._call(*args, *scalars, *results, *self._weights)
             return results
@@ -125,19 +115,25 @@ def _sources(stage: NativeStage) -> tuple[list[tuple[int, int]], dict[str, int]]
     return sources, position
 
 
-class _Shapes(dict[tuple[int, ...], tuple[tuple[int, ...], ...]]):
-    """The shapes of all outputs for values of the dimensions; those of latest calls are kept."""
+class _Makers(dict[tuple[int, ...], tuple[Make, ...]]):
+    """What makes all outputs for values of the dimensions; those of latest calls are kept."""
 
-    def __init__(self, outputs: Sequence[TensorInfo], position: Mapping[str, int]) -> None:
+    def __init__(
+        self, outputs: Sequence[TensorInfo], position: Mapping[str, int], allocate: Allocator
+    ) -> None:
         super().__init__()
-        self._extents = [[_extent(t, e, position) for e in t.extents] for t in outputs]
+        self._allocate = allocate
+        self._outputs = [(t.dtype, [_extent(t, e, position) for e in t.extents]) for t in outputs]
 
-    def __missing__(self, dims: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-        shapes = tuple(tuple([extent(dims) for extent in each]) for each in self._extents)
+    def __missing__(self, dims: tuple[int, ...]) -> tuple[Make, ...]:
+        makers = tuple(
+            self._allocate.maker(dtype, tuple([extent(dims) for extent in extents]))
+            for dtype, extents in self._outputs
+        )
         if len(self) >= MOST_SHAPES:
             self.clear()
-        self[dims] = shapes
-        return shapes
+        self[dims] = makers
+        return makers
 
 
 def _extent(info: TensorInfo, extent: Extent, position: Mapping[str, int]) -> Callable[[Dims], int]:
