@@ -2,4 +2,5 @@
 
 from tensorsmith.cli.main import main
 
-main()
+if __name__ == "__main__":
+    main()

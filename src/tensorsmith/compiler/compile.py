@@ -28,12 +28,14 @@ NATIVE: Final = "native"
 class Compilation:
     """A model on its way to code, with what was decided.
 
-    graph: the function that is compiled, as it was given. lowered: the same, made of calls.
-    programs: what that calls, before their schedules. kernels: the same, compiled.
+    graph: the function that is compiled, as it was given. passed: the same after all passes, made
+    of calls of `programs`. lowered: the same with what those need of constants alone computed.
+    programs: before their schedules. kernels: the same, compiled.
     seconds: of each step.
     """
 
     graph: GraphFunction
+    passed: GraphFunction
     lowered: GraphFunction
     host: Host
     programs: Mapping[str, TensorProgram]
@@ -70,7 +72,8 @@ def lower_model(
     )
     graph = done.graph(entry)
     host = clock.time("host", lambda: make_host(graph))
-    return Compilation(module.graph(entry), graph, host, lowered.programs, kernels, seconds)
+    given, passed = module.graph(entry), lowered.graph(entry)
+    return Compilation(given, passed, graph, host, lowered.programs, kernels, seconds)
 
 
 def compile(
@@ -138,7 +141,7 @@ def build(
         interface,
         host.weights.to_array(),
         target,
-        kernels=kernel_infos([made.lowered]),
+        kernels=kernel_infos([made.passed], made.programs, made.kernels),
         ready={name: k.rest.code for name, k in made.kernels.items()},
         cache=cache,
         check_bounds=check_bounds,

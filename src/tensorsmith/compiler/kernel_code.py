@@ -23,10 +23,12 @@ from tensorsmith.codegen.compilation import (
 from tensorsmith.codegen.llvm.instructions import INSTRUCTIONS
 from tensorsmith.codegen.units import KERNEL, Written
 from tensorsmith.compiler.constants import divide, marked
+from tensorsmith.compiler.costs import UNKNOWN, kernel_cost
 from tensorsmith.errors import TensorsmithError
 from tensorsmith.ir import Buffer, IRModule, Store, TensorProgram, Var, const, seq
 from tensorsmith.ir.structural import structural_hash
 from tensorsmith.runtime.executable import ObjectCode
+from tensorsmith.runtime.extents import Extent, checked
 from tensorsmith.runtime.object_cache import ObjectCache, key_of
 from tensorsmith.schedule.defaults.rules import default_schedule
 from tensorsmith.script import parse_program
@@ -56,7 +58,7 @@ class KernelCode:
     key: what it depends on. rest: the kernel. before: what it needs computed of constants first,
     None for nothing. constants, kept: as of `tensorsmith.compiler.constants.Divided`.
     trace: the schedule; '' where the rules failed and the kernel stays as it was written.
-    failure: why.
+    failure: why. cost: operations and bytes of a run, see `tensorsmith.compiler.costs.kernel_cost`.
     """
 
     key: str
@@ -66,6 +68,7 @@ class KernelCode:
     kept: tuple[int, ...] = ()
     trace: str = ""
     failure: str = ""
+    cost: tuple[Extent | None, Extent | None] = UNKNOWN
 
     def to_json(self) -> dict[str, Any]:
         """All but the code, as what JSON knows."""
@@ -77,6 +80,7 @@ class KernelCode:
             "kept": list(self.kept),
             "trace": self.trace,
             "failure": self.failure,
+            "cost": list(self.cost),
         }
 
     @staticmethod
@@ -95,6 +99,7 @@ class KernelCode:
             tuple(map(int, data["kept"])),
             str(data["trace"]),
             str(data["failure"]),
+            (_extent(data["cost"][0]), _extent(data["cost"][1])),
         )
 
 
@@ -126,12 +131,17 @@ def make_kernel(
         failure = str(error)
     plain, parts = divide(given)
     rest = Part(_head(plain, key), compile_kernel(plain, target, check_bounds=check_bounds))
+    costs = kernel_cost(program)
     if parts is None:
-        return KernelCode(key, rest, trace=trace, failure=failure)
+        return KernelCode(key, rest, trace=trace, failure=failure, cost=costs)
     module = IRModule.of(parts.before)
     (first,) = compile_module(module, target, check_bounds=check_bounds, cache=False)
     before = Part(_head(parts.before, key), first)
-    return KernelCode(key, rest, before, parts.constants, parts.kept, trace, failure)
+    return KernelCode(key, rest, before, parts.constants, parts.kept, trace, failure, costs)
+
+
+def _extent(data: object) -> Extent | None:
+    return None if data is None else checked(data)
 
 
 def _head(program: TensorProgram, key: str) -> TensorProgram:

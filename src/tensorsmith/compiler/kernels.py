@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from tensorsmith.codegen.models import Dimensions
 from tensorsmith.compiler.constants import Divided, compute_constants, constant_operands
+from tensorsmith.compiler.costs import call_values, in_call
 from tensorsmith.compiler.kernel_code import KernelCode
 from tensorsmith.compiler.kernel_pool import make_kernels
 from tensorsmith.graph.host import all_bindings
-from tensorsmith.ir import GraphFunction, IRModule
+from tensorsmith.ir import GraphFunction, IRModule, TensorProgram, free_vars
 from tensorsmith.ir.graph import CallProgram
 from tensorsmith.runtime.executable import Executable
 from tensorsmith.runtime.manifest import KernelInfo
@@ -61,12 +63,31 @@ class _Runner:
         self.linked[kernel.key](*arrays)
 
 
-def kernel_infos(graphs: Iterable[GraphFunction]) -> dict[str, KernelInfo]:
-    """What profiles say of the kernels that functions call: the model's nodes that they come
-    from."""
+def kernel_infos(
+    graphs: Iterable[GraphFunction], programs: Mapping[str, TensorProgram], kernels: Kernels
+) -> dict[str, KernelInfo]:
+    """What profiles say of the kernels that functions call: the model's nodes that they come from,
+    and what they cost as they were first called.
+
+    programs: as the functions call them. Of a single function, costs are over the dimensions of
+    its parameters; of several, which tell nothing of each other's, they are not known.
+    """
     sources: dict[str, dict[str, None]] = {}
-    for graph in graphs:
+    first: dict[str, CallProgram] = {}
+    functions = list(graphs)
+    for graph in functions:
         for binding in all_bindings(graph.body):
             if isinstance(binding, CallProgram):
                 sources.setdefault(binding.callee, {}).update(dict.fromkeys(binding.sources))
-    return {name: KernelInfo(name, tuple(found)) for name, found in sources.items()}
+                first.setdefault(binding.callee, binding)
+    names = Dimensions()
+    shapes = [e for p in functions[0].params for e in p.shape] if len(functions) == 1 else []
+    for e in shapes:
+        names.extent(e)
+    bound = set(free_vars(*shapes))
+    found = {}
+    for name, nodes in sources.items():
+        values = call_values(programs[name], first[name])
+        costs = (in_call(e, values, names, bound) for e in kernels[name].cost)
+        found[name] = KernelInfo(name, tuple(nodes), *costs)
+    return found

@@ -53,7 +53,8 @@ def compile_stages(
     done, kernels = compile_kernels(passed, target, cache=cache, check_bounds=check_bounds)
     hosts = {f.name: make_host(done.graph(f.name)) for f in functions}
     planner = _Planner(graph, stages, hosts)
-    infos = kernel_infos(done.graph(f.name) for f in functions)
+    called = (passed.graph(f.name) for f in functions)
+    infos = kernel_infos(called, passed.programs, kernels)
     plan = planner.plan(tuple(infos.values()))
     heads = (replace(k.rest.head, name=name) for name, k in kernels.items())
     whole = IRModule.of(*(h.program for h in hosts.values()), *heads)
