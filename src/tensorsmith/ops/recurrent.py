@@ -14,7 +14,7 @@ from typing import Final
 from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.errors import ShapeError
-from tensorsmith.ir import Const, DType, Expr, Kind, Select, as_expr
+from tensorsmith.ir import INTRINSICS, Const, DType, Expr, Kind, Select, as_expr
 from tensorsmith.ops.indexing import as_index, check_extents, check_integer
 from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype
 from tensorsmith.ops.operator import Operator, operators
@@ -23,18 +23,25 @@ from tensorsmith.te import Tensor
 Activation = tuple[str, float | None, float | None]
 """A function by its name in ONNX, in lower case, and its alpha and beta (None for the usual)."""
 
+_abs: Final = INTRINSICS["abs"]
+_exp: Final = INTRINSICS["exp"]
+_expm1: Final = INTRINSICS["expm1"]
+_log1p: Final = INTRINSICS["log1p"]
+_sigmoid: Final = INTRINSICS["sigmoid"]
+_tanh: Final = INTRINSICS["tanh"]
+
 _FUNCTIONS: Final[dict[str, tuple[float, float, Callable[[Expr, float, float], Expr]]]] = {
     "relu": (0, 0, lambda x, a, b: T.max(x, 0.0)),
-    "tanh": (0, 0, lambda x, a, b: T.tanh(x)),
-    "sigmoid": (0, 0, lambda x, a, b: T.sigmoid(x)),
+    "tanh": (0, 0, lambda x, a, b: _tanh(x)),
+    "sigmoid": (0, 0, lambda x, a, b: _sigmoid(x)),
     "affine": (1, 0, lambda x, a, b: x * a + b),
     "leakyrelu": (0.01, 0, lambda x, a, b: T.select(x < 0.0, x * a, x)),
     "thresholdedrelu": (1, 0, lambda x, a, b: T.select(x > a, x, 0.0)),
-    "scaledtanh": (1, 1, lambda x, a, b: T.tanh(x * b) * a),
+    "scaledtanh": (1, 1, lambda x, a, b: _tanh(x * b) * a),
     "hardsigmoid": (0.2, 0.5, lambda x, a, b: T.max(T.min(x * a + b, 1.0), 0.0)),
-    "elu": (1, 0, lambda x, a, b: T.select(x < 0.0, T.expm1(x) * a, x)),
-    "softsign": (0, 0, lambda x, a, b: x / (T.abs(x) + 1.0)),
-    "softplus": (0, 0, lambda x, a, b: T.max(x, 0.0) + T.log1p(T.exp(T.neg(T.abs(x))))),
+    "elu": (1, 0, lambda x, a, b: T.select(x < 0.0, _expm1(x) * a, x)),
+    "softsign": (0, 0, lambda x, a, b: x / (_abs(x) + 1.0)),
+    "softplus": (0, 0, lambda x, a, b: T.max(x, 0.0) + _log1p(_exp(T.neg(_abs(x))))),
 }
 """Each activation with the usual alpha and beta."""
 

@@ -16,7 +16,7 @@ from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError
-from tensorsmith.ir import Add, Const, Expr, ExprLike, Kind, as_expr, as_exprs
+from tensorsmith.ir import INTRINSICS, Add, Const, Expr, ExprLike, Kind, as_expr, as_exprs
 from tensorsmith.ir.dtype import float64
 from tensorsmith.ops.indexing import check_positions, clamped
 from tensorsmith.ops.operands import as_axes, computed_in, converted, one_dtype
@@ -33,11 +33,14 @@ TRANSFORMS: Final = (
     "asymmetric",
     "tf_crop_and_resize",
 )
+_floor: Final = INTRINSICS["floor"]
+_ceil: Final = INTRINSICS["ceil"]
+
 NEAREST: Final[dict[str, Callable[[Expr], Expr]]] = {
-    "round_prefer_floor": lambda x: T.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: T.floor(x + 0.5),
-    "floor": T.floor,
-    "ceil": T.ceil,
+    "round_prefer_floor": lambda x: _ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: _floor(x + 0.5),
+    "floor": _floor,
+    "ceil": _ceil,
 }
 
 
