@@ -199,3 +199,11 @@ def test_how_many_graph_functions() -> None:
     assert str(caught.value) == (
         "<string>: the text has 0 graph functions, and one is needed\n  try: @T.graph on a function"
     )
+
+
+def test_nesting() -> None:
+    lines = [f"{'    ' * k}if c:" for k in range(70)]
+    assert error_of(*lines, f"{'    ' * 70}pass", "return x") == (
+        ScriptError,
+        "<string>:73:265: bodies are nested more than 64 deep",
+    )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tensorsmith import ir
+from tensorsmith.errors import IRError
 from tensorsmith.ir import Buffer, IRModule, Var, const
 from tensorsmith.ir.dtype import int32
 from tensorsmith.verify import errors, verify
@@ -220,3 +221,24 @@ def test_loop() -> None:
     ]
     for wrong, text in cases:
         assert problem(errors.LoopTypeError, wrong) == f"in 'f': {text}"
+
+
+def nested(depth: int) -> ir.GraphFunction:
+    branch = ir.Branch((), FLAG, EMPTY, EMPTY)
+    for _ in range(depth):
+        branch = ir.Branch((), FLAG, ir.Body((), (branch,), ()), EMPTY)
+    return graph(branch)
+
+
+def test_nesting() -> None:
+    verify(nested(60))
+    assert only_problem(IRModule.of(nested(200)), errors.NestingError) == (
+        "in 'f': bodies are nested more than 64 deep\n"
+        "  try: a loop with a state, or programs of their own for the inner"
+    )
+    with pytest.raises(IRError) as caught:
+        nested(200).script()
+    assert str(caught.value) == (
+        "bodies are nested more than 99 levels deep, and have no text\n"
+        "  because: Python, whose syntax the text has, takes no more levels of indentation"
+    )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
+from tensorsmith.errors import IRError
 from tensorsmith.ir.buffer import Buffer
 from tensorsmith.ir.content import content_hash
 from tensorsmith.ir.dtype import Kind
@@ -37,7 +38,7 @@ from tensorsmith.ir.graph import (
     bodies,
 )
 from tensorsmith.ir.names import is_plain_name
-from tensorsmith.ir.stmt_text import StmtPrinter
+from tensorsmith.ir.stmt_text import MAX_DEPTH, StmtPrinter
 from tensorsmith.ir.term_text import (
     attr_exprs,
     attr_text,
@@ -169,6 +170,11 @@ class GraphPrinter:
     @contextmanager
     def _body(self) -> Iterator[None]:
         """The inside of a body: sources that are stated inside end with it."""
+        if self._lines.depth >= MAX_DEPTH:
+            raise IRError(
+                f"bodies are nested more than {MAX_DEPTH} levels deep, and have no text",
+                because="Python, whose syntax the text has, takes no more levels of indentation",
+            )
         sources = self._sources
         with self._lines.indented():
             yield

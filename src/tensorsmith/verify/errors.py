@@ -218,7 +218,7 @@ class SignatureError(VerifyError, TypeError):
 
 
 class NestingError(VerifyError, RecursionError):
-    """Statements are nested deeper than anything written by hand or made by a schedule is."""
+    """Statements or bodies are nested deeper than what is written by hand or made by a schedule."""
 
 
 class FunctionNameError(VerifyError):

@@ -42,6 +42,7 @@ from tensorsmith.verify.errors import (
     ConditionTypeError,
     ConstantTypeError,
     LoopTypeError,
+    NestingError,
     OutOfScopeError,
     RedefinedError,
     ShapeViewError,
@@ -50,7 +51,7 @@ from tensorsmith.verify.errors import (
     VerifyError,
 )
 
-MOST_BODIES: Final = 80
+MOST_BODIES: Final = 64
 """Bodies inside of each other; see `NestingError`."""
 
 
@@ -77,6 +78,7 @@ class _Checker:
         self.visible: set[Value | Var] = set()
         self.ended: set[Value | Var] = set()
         self.facts = Analyzer()
+        self.depth = 0
         self._reported: set[object] = set()
 
     def report(
@@ -195,7 +197,7 @@ class _Checker:
 
     # --- Bindings ----------------------------------------------------------------------------
 
-    def sequence(self, bindings: Iterable[Binding], depth: int = 0) -> None:
+    def sequence(self, bindings: Iterable[Binding]) -> None:
         """Check bindings in order."""
         around = self.place
         for binding in bindings:
@@ -367,7 +369,17 @@ class _Checker:
                 self.report(LoopTypeError, f"the iteration number {var.name!r} is no index")
             self.define(var)
         self.values(body.params, binds=True)
+        if self.depth >= MOST_BODIES:
+            self.report(
+                NestingError,
+                f"bodies are nested more than {MOST_BODIES} deep",
+                about=self.graph,
+                try_="a loop with a state, or programs of their own for the inner",
+            )
+            return
+        self.depth += 1
         self.sequence(body.bindings)
+        self.depth -= 1
         for result in body.results:
             self.use(result)
 
