@@ -9,6 +9,7 @@ from tensorsmith.graph.cse import eliminate_common_subexpressions
 from tensorsmith.graph.dead_code import eliminate_dead_code
 from tensorsmith.graph.facts import use_facts
 from tensorsmith.graph.fold import Evaluate, fold_constants
+from tensorsmith.graph.hoist import hoist_invariants
 from tensorsmith.graph.rewrite import Rule, rewrite
 from tensorsmith.graph.rules import RULES
 from tensorsmith.ir import IRModule
@@ -37,6 +38,7 @@ def simplify(
         module = fold_constants(module, operators=operators, evaluate=evaluate)
         module = use_facts(module)
         module = rewrite(module, rules, operators=operators)
+        module = hoist_invariants(module)
         module = eliminate_common_subexpressions(module)
         module = eliminate_dead_code(module)
         if module is before:
