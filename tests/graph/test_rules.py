@@ -211,7 +211,9 @@ def arguments(graph, size, *, special):
 def test_rule(rule) -> None:
     module = IRModule.of(graph_of(rule.name))
     alone = [r for r in RULES if r.name == rule.name]
-    after = rewrite(module, alone)
+    applied = []
+    after = rewrite(module, alone, observe=lambda r, found: applied.append((r.name, found.root.op)))
+    assert applied[0] == (rule.name, rule.pattern.op)
     assert after is not module
     assert problems(after) == []
     assert rewrite(after, alone) is after

@@ -52,19 +52,29 @@ class Rule:
     rounds: bool = False
 
 
+Observe: TypeAlias = "Callable[[Rule, Match], None]"
+
+
 def rewrite(
-    module: IRModule, rules: Sequence[Rule], *, operators: Mapping[str, Operator] = OPERATORS
+    module: IRModule,
+    rules: Sequence[Rule],
+    *,
+    operators: Mapping[str, Operator] = OPERATORS,
+    observe: Observe | None = None,
 ) -> IRModule:
     """Apply rules to the operators of graph functions, in order, until none applies any more.
 
     What a rule makes superfluous stays for `eliminate_dead_code`. A value that replaces another has
     its type; where the same extents are said in other words, a match says so. Gives `module` itself
     if no rule applies.
+    observe: called for each rule that is applied, with what it has matched.
     """
     table: dict[str, list[Rule]] = {}
     for rule in rules:
         table.setdefault(rule.pattern.op, []).append(rule)
-    graphs = {name: _Rewriting(table, operators).function(g) for name, g in module.graphs.items()}
+    graphs = {
+        name: _Rewriting(table, operators, observe).function(g) for name, g in module.graphs.items()
+    }
     if all(graphs[name] is graph for name, graph in module.graphs.items()):
         return module
     return replace(module, functions={**module.functions, **graphs})
@@ -74,9 +84,13 @@ class _Rewriting:
     """A walk in order over one function."""
 
     def __init__(
-        self, table: Mapping[str, Sequence[Rule]], operators: Mapping[str, Operator]
+        self,
+        table: Mapping[str, Sequence[Rule]],
+        operators: Mapping[str, Operator],
+        observe: Observe | None,
     ) -> None:
         self.table = table
+        self.observe = observe
         self.scope = Scope(operators)
         self.replaced = Substitution()
         self.changed = False
@@ -146,6 +160,8 @@ class _Rewriting:
             except TensorsmithError:  # what the rule would make, its operator refuses
                 continue
             if value is not None and self.stand_for(found, value):
+                if self.observe is not None:
+                    self.observe(rule, found)
                 return found.bindings
         return None
 
