@@ -14,6 +14,7 @@ from graph.models import (
 )
 from graph.running import lowered, run_lowered
 from tensorsmith.graph.legalize import legalize
+from tensorsmith.graph.move_up import move_up
 from tensorsmith.ir import IRModule, Var
 from tensorsmith.ir.graph import CallProgram
 from tensorsmith.ops import OPERATORS, GraphBuilder
@@ -120,3 +121,47 @@ def test_equal_kernels_are_one_program() -> None:
     calls = kernels(b, x)
     assert len(set(calls)) < len(calls)
     assert len(module.programs) == len(set(calls)) + 1
+
+
+def test_a_product_takes_what_is_computed_of_constants_for_it_alone() -> None:
+    b = GraphBuilder(OPERATORS)
+    x = b.param("x", (Var("m", low=1), 6), "float32")
+    w, scale = np.arange(-9, 9, dtype=np.int8).reshape(6, 3), Weights()(3)
+    real = b("mul", b("cast", b.constant(w), dtype="float32"), b.constant(scale))
+    one, two = b("matmul", x, real), b("matmul", b("exp", x), real)
+    assert kernels(b, one) == ["fused_cast_mul_matmul_1"]
+    assert kernels(b, one, two) == [
+        *("fused_cast_mul_1", "matmul_1", "exp_1", "matmul_1"),
+    ]
+    a = Weights(1)(4, 6)
+    (found,) = run_lowered(b.function("main", [one]), a)
+    np.testing.assert_allclose(found, a @ (w * scale), rtol=1e-4, atol=1e-5)
+
+
+def test_elementwise_operators_move_before_views() -> None:
+    b = GraphBuilder(OPERATORS)
+    n = Var("n", low=1)
+    x, w = b.param("x", (n, 6), "float32"), b.param("w", (6, 8), "float32")
+    parts = b("reshape", b("matmul", x, w), shape=(n, 2, 4))
+    turned = b("transpose", parts, axes=(1, 0, 2))
+    half = b("mul", b("exp", turned), b.scalar(0.5, "float32"))
+    graph = b.function("main", [b("matmul", half, b("transpose", half, axes=(0, 2, 1)))])
+    module = legalize(move_up(IRModule.of(graph)))
+    calls = [c.callee for c in module.graph("main").body if isinstance(c, CallProgram)]
+    assert calls[0] == "fused_matmul_exp_mul_1"
+    assert len(calls) == 2
+    a, c = Weights()(5, 6), Weights(1)(6, 8)
+    found = run_lowered(move_up(IRModule.of(graph)).graph("main"), a, c)[0]
+    wanted = (np.exp((a @ c).reshape(5, 2, 4).transpose(1, 0, 2)) * 0.5).astype(np.float32)
+    np.testing.assert_allclose(found, wanted @ wanted.transpose(0, 2, 1), rtol=1e-4)
+
+
+def test_what_others_read_does_not_move() -> None:
+    b = GraphBuilder(OPERATORS)
+    x = b.param("x", (4, 6), "float32")
+    turned = b("transpose", b("exp", x), axes=(1, 0))
+    module = IRModule.of(b.function("main", [b("neg", turned), turned]))
+    assert move_up(module) is module
+    turned = b("transpose", x, axes=(1, 0))
+    module = IRModule.of(b.function("main", [b("neg", turned)]))
+    assert move_up(module) is module

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from tensorsmith.compiler.evaluate import evaluate_natively
 from tensorsmith.graph.legalize import legalize
+from tensorsmith.graph.move_up import move_up
 from tensorsmith.graph.simplify import simplify
 from tensorsmith.ir import IRModule
 
@@ -21,7 +22,7 @@ def simplify_operators(module: IRModule) -> IRModule:
     return simplify(module, evaluate=evaluate_natively)
 
 
-PIPELINE: Final[tuple[Pass, ...]] = (simplify_operators, legalize)
+PIPELINE: Final[tuple[Pass, ...]] = (simplify_operators, move_up, legalize)
 """From what a reader gives to graph functions of calls and tensor programs."""
 
 

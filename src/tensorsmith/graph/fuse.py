@@ -86,7 +86,7 @@ class Grouping:
         self.parts: dict[int, Part] = {}
         """Of each operator's position the group that it is a member of."""
         self.nodes: dict[int, Node] = {}
-        self.rules = Rules(self.dependences, self.nodes, self.parts)
+        self.rules = Rules(self.dependences, self.nodes, self.parts, frozenset(constants))
         known = dict(constants)
         for at, b in enumerate(bindings):
             if isinstance(b, Apply) and self.dependences.is_live(at):

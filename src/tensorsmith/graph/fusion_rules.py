@@ -30,6 +30,7 @@ OPAQUE: Final = "one of them is no computation of elements: it is called as it s
 FREE: Final = "a change of shape alone costs nothing"
 GUARDED: Final = "elements are chosen by where they stand, which is slow inside of other loops"
 CONTRACTIONS: Final = "a kernel has one product at most"
+OPERAND: Final = "a product reads each element of its operands many times"
 OTHER_DOMAIN: Final = "it does not run over the elements of the product, each once"
 SECOND_RESULT: Final = "the value is used elsewhere, too, and a product has one result"
 TAKEN: Final = "all that use it read through it"
@@ -71,12 +72,14 @@ class Part:
 class Rules:
     """The rules over the operators of one body.
 
-    nodes: by position. parts: of each position the group that it is in by now.
+    nodes: by position. parts: of each position the group that it is in by now. constants: the
+        values that are known.
     """
 
     dependences: Dependences
     nodes: Mapping[int, Node]
     parts: Mapping[int, Part]
+    constants: frozenset[Buffer] = frozenset()
 
     def escaping(self, part: Part) -> list[Buffer]:
         """The values of a group that are used outside of it, in order."""
@@ -109,12 +112,19 @@ class Rules:
         if producer.kind is Kind.CONTRACTION:
             return self._follows(consumer, node, shared)
         if consumer.kind is Kind.CONTRACTION and node.kind is Kind.CONTRACTION:
-            return REPEATED
+            return JOINED if self._is_of_constants(producer, node, shared) else OPERAND
         if consumer.kind is Kind.CONTRACTION and producer.kind is Kind.REDUCTION:
             return ROWS
         if producer.kind is Kind.REDUCTION or node.kind is Kind.REDUCTION:
             return self._shares_rows(producer, consumer, node, shared)
         return self._is_chain(producer, consumer, node, shared)
+
+    def _is_of_constants(self, producer: Part, node: Node, shared: Sequence[Buffer]) -> bool:
+        """Whether an operand is computed of constants for one product alone, element by element: it
+        is computed once and for all as it is packed."""
+        if producer.kind > Kind.INJECTIVE or not self._is_used_by(node, shared):
+            return False
+        return self.constants.issuperset(producer.read())
 
     def _follows(self, consumer: Part, node: Node, shared: Sequence[Buffer]) -> str:
         """Elementwise operators after a contraction, in its domain."""

@@ -182,6 +182,7 @@ def _operands(
         by_tiles = is_turned if width == 1 else not is_turned
         operand = _operand(s, product, (copy, name, pad), by_tiles, size)
         with_producers(s, operand.copy, free)
+        is_constant = is_constant or _is_constant(s, operand.copy)
         found.append(replace(operand, is_constant=is_constant, width=width))
     back = made.get(f"{product.c}_unpad")
     if back is not None:
