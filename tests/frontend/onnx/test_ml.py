@@ -5,7 +5,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper
 
-from frontend.onnx.running import run
+from frontend.onnx.running import reference, run
 
 F, I64, S = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
 rng = np.random.default_rng(0)
@@ -98,6 +98,34 @@ def test_svm_regressor(kernel):
         "rho": [0.25],
     }
     check("SVMRegressor", floats(5, 3), {"y": F}, **attrs)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+@pytest.mark.parametrize("likely", [False, True])
+def test_svm_classifier(classes, likely):
+    per_class = [2, 3, 1, 2][:classes]
+    total, pairs = sum(per_class), classes * (classes - 1) // 2
+    attrs = {
+        "kernel_type": "RBF",
+        "kernel_params": [0.3, 0.0, 3.0],
+        "vectors_per_class": per_class,
+        "coefficients": floats((classes - 1) * total).tolist(),
+        "support_vectors": floats(total * 3).tolist(),
+        "rho": floats(pairs).tolist(),
+        "classlabels_ints": [3, 5, 7, 9][:classes],
+    }
+    if likely:
+        attrs |= {"prob_a": (-np.abs(floats(pairs))).tolist(), "prob_b": floats(pairs).tolist()}
+    x = floats(20, 3)
+    results = {"label": I64, "scores": F}
+    if classes > 2:
+        check("SVMClassifier", x, results, rtol=1e-3, **attrs)
+        return
+    made = model("SVMClassifier", x, results, attrs)  # of two, the runtime's labels are others
+    for ours, theirs in zip(run(made, x), reference(made, x), strict=True):
+        assert ours.shape == theirs.shape
+        if not likely:
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
 def forest(trees, depth, features):

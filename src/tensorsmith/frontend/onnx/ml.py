@@ -17,6 +17,7 @@ from tensorsmith.frontend.onnx.scores import (
     with_other_class,
 )
 from tensorsmith.frontend.onnx.strings import label_encoder, string_positions
+from tensorsmith.frontend.onnx.support_vectors import svm_classifier, svm_regressor
 from tensorsmith.frontend.onnx.trees import (
     tree_ensemble,
     tree_ensemble_classifier,
@@ -135,30 +136,6 @@ def linear_classifier(node: Node) -> tuple[Read, ...]:
     return found, transformed(node, scores, transform)
 
 
-def svm_regressor(node: Node) -> Buffer:
-    """A sum of kernels with support vectors."""
-    x = as_floats(node, node.tensor())
-    kind = node.text("kernel_type", "LINEAR", ("LINEAR", "POLY", "RBF", "SIGMOID"))
-    gamma, constant, degree = (*node.numbers("kernel_params", ()), 0.0, 0.0, 0.0)[:3]
-    count = node.integer("n_supports", 0)
-    coefficients = np.array(node.numbers("coefficients"), np.float32)
-    vectors = np.array(node.numbers("support_vectors", ()), np.float32)
-    if count > 0:
-        if vectors.size % count or coefficients.size != count:
-            node.wrong(f"{vectors.size} numbers for {count} support vectors")
-        held = node.builder.constant(vectors.reshape(count, -1), "vectors")
-        how = {"gamma": gamma, "constant": constant, "degree": degree}
-        x = node("svm_kernel", x, held, kind=kind.lower(), **how)
-    weight = node.builder.constant(coefficients.reshape(-1, 1), "coefficients")
-    rho = node.numbers("rho", (0.0,))
-    scores = node("add", node("matmul", x, weight), node.builder.scalar(rho[0], "float32"))
-    if node.flag("one_class"):
-        inside = node("greater", scores, node.builder.scalar(0.0, "float32"))
-        one, other = (node.builder.scalar(v, "float32") for v in (1.0, -1.0))
-        scores = node("where", inside, one, other)
-    return transformed(node, scores, node.text("post_transform", "NONE", TRANSFORMS))
-
-
 CONVERTERS: Final[Mapping[str, Converter | Mapping[int, Converter]]] = {
     "ArrayFeatureExtractor": array_feature_extractor,
     "Binarizer": binarizer,
@@ -169,6 +146,7 @@ CONVERTERS: Final[Mapping[str, Converter | Mapping[int, Converter]]] = {
     "LinearRegressor": linear_regressor,
     "Normalizer": normalizer,
     "OneHotEncoder": one_hot_encoder,
+    "SVMClassifier": svm_classifier,
     "SVMRegressor": svm_regressor,
     "Scaler": scaler,
     "TreeEnsemble": tree_ensemble,
