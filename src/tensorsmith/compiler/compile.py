@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final, TypeVar, Unpack, cast
 
 from tensorsmith.codegen import BuildOptions, HostInterface, build_model
@@ -14,6 +15,7 @@ from tensorsmith.compiler.staged import compile_stages
 from tensorsmith.errors import IRError
 from tensorsmith.frontend.onnx.load import Source
 from tensorsmith.graph.host import Host, make_host
+from tensorsmith.graph.specialize import specialize
 from tensorsmith.graph.stages import needs_stages
 from tensorsmith.ir import GraphFunction, IRModule, TensorProgram
 from tensorsmith.runtime.model import Model, ModelOptions
@@ -81,6 +83,7 @@ def compile(
     *,
     target: Target | str = NATIVE,
     entry: str = "main",
+    sizes: Mapping[str, int] = MappingProxyType({}),
     pipeline: Sequence[Pass] = PIPELINE,
     observe: Observe | None = None,
     cache: bool = True,
@@ -92,6 +95,7 @@ def compile(
     model: an ONNX model (a path, the bytes of a file, a `ModelProto`), or a module with the graph
         function `entry`.
     target: `NATIVE`, or the name of a kind of machine that this one can stand for.
+    sizes: of dimensions by their names, for a model that is compiled for these alone.
     observe: called after each pass, with an `Event`.
     cache, check_bounds: as for `tensorsmith.codegen.build`.
     options: of `tensorsmith.runtime.Model`: `threads`, `outputs`, ...
@@ -99,6 +103,7 @@ def compile(
     themselves.
     """
     module = model if isinstance(model, IRModule) else _read(model)
+    module = specialize(module, sizes, entry=entry)
     target = _target(target)
     if entry in module.graphs and needs_stages(module.graph(entry)):
         given = {**options, "cache": cache, "check_bounds": check_bounds}
