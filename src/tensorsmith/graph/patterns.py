@@ -131,6 +131,15 @@ class Match:
         with collecting():  # what it requires was checked for the operators that it replaces
             results = self.scope.operators[op](inputs, attrs)
         values = result_types(results, [self.result.name] * len(results), self.facts)
+        return self._applied(op, operands, attrs, values)
+
+    def _applied(
+        self,
+        op: str,
+        operands: tuple[Buffer | None, ...],
+        attrs: Mapping[str, Any],
+        values: tuple[Buffer, ...],
+    ) -> Buffer:
         kept = MappingProxyType(dict(attrs))
         sources = tuple(
             dict.fromkeys(s for node in (*self.nodes.values(), self.root) for s in node.sources)
@@ -150,7 +159,14 @@ class Match:
     def again(self, node: str, *operands: Buffer | None, **changed: Any) -> Buffer:
         """An operator of the pattern with other operands, and some attributes changed."""
         old = self.nodes[node]
+        if not changed and list(map(_type, operands)) == list(map(_type, old.operands)):
+            values = tuple(r.replace(name=self.result.name) for r in old.results)
+            return self._applied(old.op, operands, old.attrs, values)
         return self.apply(old.op, *operands, **{**old.attrs, **changed})
+
+
+def _type(operand: Buffer | None) -> object:
+    return None if operand is None else (operand.shape, operand.dtype.name, operand.layout)
 
 
 def match(pattern: Op, apply: Apply, scope: Scope) -> Match | None:
