@@ -333,6 +333,10 @@ class Var(Expr):
                 f"nothing satisfies the facts about {name!r}",
                 given=f"low={low}, high={high}, multiple_of={multiple_of}",
             )
+        if low is not None and low <= dtype.min_value:
+            low = None  # every value of the type is in such a range
+        if high is not None and high >= dtype.max_value:
+            high = None
         var = _new(cls)
         _set_args(var, ())
         _set_attr(var, None)
