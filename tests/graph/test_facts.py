@@ -65,7 +65,16 @@ def test_a_match_that_may_fail_stays() -> None:
     assert ops_of(made.body) == ["MatchShape", "neg"]
     b.emit(ir.Check(Lt(n, const(5)), "follows"))
     made = after(use_facts, b.function("main", [b("neg", y)]))
-    assert ops_of(made.body) == ["MatchShape", "neg", "neg"]
+    assert ops_of(made.body) == ["MatchShape", "neg", "Check", "neg"]
+
+
+def test_a_check_of_what_a_match_has_compared_stays() -> None:
+    b, x = start()
+    b.match(x, (const(3), m))
+    b.emit(ir.Check(equal(n, const(3)), "for kernels"))
+    b.emit(ir.Check(equal(n, const(3)), "again"))
+    made = after(use_facts, b.function("main", [b("neg", x)]))
+    assert ops_of(made.body) == ["MatchShape", "Check", "neg"]
 
 
 def test_nothing_known_is_the_same_object() -> None:

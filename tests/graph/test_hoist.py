@@ -62,3 +62,20 @@ def test_what_has_the_shape_of_a_state_or_stands_in_a_branch_stays() -> None:
     b.emit(ir.Loop((last,), const(3), None, (x,), b.body(inside, [state])))
     graph = b.function("main", [last])
     assert after(hoist_invariants, graph) is graph
+
+
+def test_what_a_check_is_about_stays_behind_it() -> None:
+    b = GraphBuilder(OPERATORS)
+    x, y = (b.param(name, (v, 2), "float32") for name, v in (("x", n), ("y", k)))
+    state = Buffer("s", (2,))
+
+    def inside():
+        b.emit(ir.Check(ir.equal(n, k), "equal"))
+        total = b("reduce_sum", b("mul", x, y), axes=(0,), keep_dims=False)
+        return [b("add", state, total)]
+
+    start = b.constant(np.ones(2, np.float32))
+    last = Buffer("last", (2,))
+    b.emit(ir.Loop((last,), const(3), None, (start,), b.body(inside, [state])))
+    graph = b.function("main", [last])
+    assert after(hoist_invariants, graph) is graph

@@ -27,6 +27,7 @@ def use_facts(module: IRModule) -> IRModule:
     """Simplify types and attributes by what is known where they stand; drop checks that hold.
 
     Known are the facts on variables, the checks before, and what matches of shapes have compared.
+    A check stays unless facts on variables and other checks prove it: kernels are told of checks.
     A variable that a match binds gives way to the extent that it is; a match that compares nothing
     any more, to its operand. Gives `module` itself if nothing is known that helps.
     """
@@ -46,10 +47,15 @@ def _function(graph: GraphFunction) -> GraphFunction:
 
 
 class _Walk:
-    """A walk in order. bound: the variables that have their values by now."""
+    """A walk in order.
+
+    bound: the variables that have their values by now. facts: all that is known. checked: what
+    checks that stay have established.
+    """
 
     def __init__(self, graph: GraphFunction) -> None:
         self.facts = Analyzer()
+        self.checked = Analyzer()
         self.replaced = Substitution(self.facts.simplify, always=True)
         self.bound = {v for p in graph.params for v in bound_variables(p)}
 
@@ -83,10 +89,11 @@ class _Walk:
             self.facts.learn(equal(value, var))
 
     def check(self, b: Check) -> Sequence[Binding]:
-        condition = self.replaced.expr(b.condition)
-        if self.facts.prove(condition) is True:
+        condition = self.checked.simplify(self.replaced.plain(b.condition))
+        if self.checked.prove(condition) is True:
             return []
         self.facts.learn(condition)
+        self.checked.learn(condition)
         return [b if condition is b.condition else replace(b, condition=condition)]
 
     def match(self, b: MatchShape) -> Sequence[Binding]:
@@ -116,7 +123,7 @@ class _Walk:
 
     def body(self, body: Body) -> Body:
         """A body; what is found out inside ends with it."""
-        with self.facts.scope(), self.variables():
+        with self.facts.scope(), self.checked.scope(), self.variables():
             self.bound.update(body.variables)
             self.bound.update(v for p in body.params for v in bound_variables(p))
             params = self.replaced.defined(body.params)

@@ -12,10 +12,12 @@ from tensorsmith.ir.graph import (
     Binding,
     Body,
     Branch,
+    Check,
     Constant,
     Dims,
     GraphFunction,
     Loop,
+    MatchShape,
     Value,
 )
 from tensorsmith.ir.graph_text import bound_variables
@@ -26,7 +28,8 @@ def hoist_invariants(module: IRModule) -> IRModule:
     """Move operators and constants out of loops where nothing of an iteration is in them.
 
     They are computed then also for a loop that makes no iteration, which has no effect. Sides of
-    branches keep what they compute. Gives `module` itself if nothing moves.
+    branches keep what they compute, and so do loops what a check before it is about: it may be what
+    makes the operator safe. Gives `module` itself if nothing moves.
     """
     graphs = {name: _function(graph) for name, graph in module.graphs.items()}
     if all(graphs[name] is graph for name, graph in module.graphs.items()):
@@ -82,6 +85,10 @@ def _divided(body: Body) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
             moved.append(b)
             continue
         kept.append(b)
+        if isinstance(b, Check):
+            varies.update(free_vars(b.condition))
+        elif isinstance(b, MatchShape):
+            varies.update(bound_variables(b.operand))
         varies.update(b.outputs)
         varies.update(v for o in b.outputs for v in bound_variables(o) if _binds(b))
         if isinstance(b, Dims):
@@ -97,7 +104,7 @@ def _binds(b: Binding) -> bool:
 def _needed(b: Constant | Apply | Alias) -> set[Value | Var]:
     """The values and variables that a binding uses."""
     found: set[Value | Var] = {*b.inputs}
-    found.update(v for o in b.outputs for v in bound_variables(o))
+    found.update(v for o in (*b.inputs, *b.outputs) for v in bound_variables(o))
     if isinstance(b, Apply):
         found.update(free_vars(*attr_exprs(b.attrs)))
     return found

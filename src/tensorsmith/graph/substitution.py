@@ -62,10 +62,14 @@ class Substitution:
 
     def expr(self, e: Expr) -> Expr:
         """`e` with variables and loaded values replaced."""
-        new = transform(e, self._change) if self.variables or self.values else e
+        new = self.plain(e)
         if self._simplify is not None and (self._always or new is not e):
             return self._simplify(new)
         return new
+
+    def plain(self, e: Expr) -> Expr:
+        """`e` with variables and loaded values replaced, and not simplified."""
+        return transform(e, self._change) if self.variables or self.values else e
 
     def _change(self, e: Expr) -> Expr | None:
         if isinstance(e, Var):
