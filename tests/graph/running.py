@@ -21,7 +21,7 @@ def lowered(graph: GraphFunction, operators: Any = None) -> tuple[IRModule, Any]
     """The module of host and kernels, verified, and what belongs to the host."""
     options = {} if operators is None else {"operators": operators}
     module = legalize(IRModule.of(graph), **options)
-    host = make_host(module.graph(graph.name))
+    host = make_host(module.graph(graph.name), module.programs)
     made = IRModule.of(host.program, *module.programs.values())
     verify(made)
     return made, host

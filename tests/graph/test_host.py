@@ -8,10 +8,11 @@ import pytest
 from graph.running import lowered, run_lowered
 from tensorsmith import te
 from tensorsmith.errors import EvaluationError
-from tensorsmith.ir import Var, View
+from tensorsmith.ir import Invoke, IRModule, Var, View
 from tensorsmith.ir.graph import Alias
 from tensorsmith.ir.rewrite import statements
 from tensorsmith.ops import OPERATORS, GraphBuilder
+from tensorsmith.ops.interpret import interpret_graph
 
 RANDOM = np.random.default_rng(3)
 
@@ -119,3 +120,40 @@ def test_shapes_are_matched_and_checked() -> None:
         run_lowered(graph, a, floats(4))
     with pytest.raises(EvaluationError, match="at least two rows"):
         run_lowered(graph, floats(1, 5), c)
+
+
+def test_what_is_joined_is_written_where_it_belongs() -> None:
+    b = GraphBuilder(OPERATORS)
+    n = dims()[0]
+    x, w = b.param("x", (n, 4), "float32"), b.constant(floats(4, 4))
+    value = b("matmul", x, w)
+    for _ in range(3):  # each joins all before it, as in DenseNet
+        value = b("concat", value, b("matmul", b("exp", x), w), axis=0)
+    graph = b.function("main", [value])
+    module, _ = lowered(graph)
+    called = [s.callee for s in statements(module.program("main").body) if isinstance(s, Invoke)]
+    assert not any(c.startswith("concat") for c in called)
+    a = floats(3, 4)
+    (wanted,) = interpret_graph(IRModule.of(graph), graph, [a])
+    np.testing.assert_allclose(run_lowered(graph, a)[0], wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("which", range(5))
+def test_what_cannot_lie_in_what_it_is_joined_to(which: int) -> None:
+    b = GraphBuilder(OPERATORS)
+    x, y = b.param("x", (1, 4), "float32"), b.param("y", (1, 4), "float32")
+    w = b.constant(floats(4, 4))
+    one, two = b("matmul", x, w), b("matmul", y, w)
+    both = b("concat", one, two, axis=1)
+    results = [
+        [b("concat", one, one, axis=1)],
+        [both, one],
+        [b("concat", x, one, axis=1)],
+        [both, b("concat", two, one, axis=1)],
+        [both, b("exp", one), b("reshape", two, shape=(4,))],
+    ][which]
+    graph = b.function("main", results)
+    args = [floats(1, 4), floats(1, 4) + 1]
+    wanted = interpret_graph(IRModule.of(graph), graph, args)
+    for one_, two_ in zip(run_lowered(graph, *args), wanted, strict=True):
+        np.testing.assert_allclose(one_, two_, rtol=1e-5)

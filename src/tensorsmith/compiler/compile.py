@@ -73,7 +73,7 @@ def lower_model(
         lambda: compile_kernels(lowered, target, cache=cache, check_bounds=check_bounds),
     )
     graph = done.graph(entry)
-    host = clock.time("host", lambda: make_host(graph))
+    host = clock.time("host", lambda: make_host(graph, lowered.programs))
     given, passed = module.graph(entry), lowered.graph(entry)
     return Compilation(given, passed, graph, host, lowered.programs, kernels, seconds)
 

@@ -51,7 +51,7 @@ def compile_stages(
     passed = run(parts, passes, observe)
     cache, check_bounds = options.get("cache", True), options.get("check_bounds", False)
     done, kernels = compile_kernels(passed, target, cache=cache, check_bounds=check_bounds)
-    hosts = {f.name: make_host(done.graph(f.name)) for f in functions}
+    hosts = {f.name: make_host(done.graph(f.name), passed.programs) for f in functions}
     planner = _Planner(graph, stages, hosts)
     called = (passed.graph(f.name) for f in functions)
     infos = kernel_infos(called, passed.programs, kernels)

@@ -7,7 +7,7 @@ there are results of other shapes, which are handed over by ``ts_return``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -15,6 +15,7 @@ from typing import Final
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import IRError
 from tensorsmith.graph import control
+from tensorsmith.graph.kernel import JOINS
 from tensorsmith.graph.lifetimes import Lifetimes, padded, tensor
 from tensorsmith.graph.memory import ALIGN, MemoryPlan, Need, bytes_of, plan_memory
 from tensorsmith.graph.weights import Weights
@@ -53,6 +54,7 @@ from tensorsmith.ir.graph import (
 
 WEIGHTS: Final = "weights"
 """The parameter that holds the constants."""
+NO_PROGRAMS: Final[Mapping[str, TensorProgram]] = MappingProxyType({})
 RETURN: Final = "ts_return"
 """The runtime's function that takes a result: token, number, region, extents."""
 
@@ -77,13 +79,21 @@ class Host:
         return any(p.name == WEIGHTS for p in self.program.params)
 
 
-def make_host(graph: GraphFunction) -> Host:
+def make_host(graph: GraphFunction, programs: Mapping[str, TensorProgram] = NO_PROGRAMS) -> Host:
     """The host program of a function after `legalize`.
 
+    programs: those that it calls, by name. What only joins its operands is not called if these can
+        lie in the result from the start.
     Before: no `Apply` is left, and each result has memory of its own. Raises IRError for values
     that are no tensors, which have no place in a tensor program.
     """
-    return HostBuilder(graph).make()
+    builder = HostBuilder(graph)
+    builder.lifetimes.joins = {
+        name: tuple(n for n in places if isinstance(n, int))
+        for name, p in programs.items()
+        if isinstance(places := p.attrs.get(JOINS), tuple)
+    }
+    return builder.make()
 
 
 @dataclass(slots=True)
@@ -217,7 +227,8 @@ class HostBuilder:
             case Constant():
                 return self.define(b.result) if b.result in self.lifetimes.lives else []
             case CallProgram():
-                return [s for r in b.results for s in self.define(r)] + [self._call(b)]
+                call = [] if b in self.lifetimes.joined else [self._call(b)]
+                return [s for r in b.results for s in self.define(r)] + call
             case Alias():
                 return self.define(b.result)
             case MatchShape():

@@ -29,10 +29,14 @@ from tensorsmith.ops.operator import Operator
 from tensorsmith.te import Definition, Tensor
 from tensorsmith.te.collapse import collapse
 from tensorsmith.te.graph import definitions_under
+from tensorsmith.te.kind import joined_tensors
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Operators: TypeAlias = Mapping[str, Operator]
 
+JOINS: Final = "joins"
+"""The attribute of a program that only joins its operands, one after the other in memory: their
+places, in order."""
 MOST_NAMES: Final = 5
 """Operators that the name of a kernel tells."""
 
@@ -147,6 +151,11 @@ def make_kernel(
         return te.program(
             [*inputs, *scalars], outputs, name, attrs=attrs, inline=inline, checks=holding
         )
+
+    if len(outputs) == 1 and outputs[0].definition in definitions:
+        parts = joined_tensors(outputs[0].definition)
+        if parts and len(definitions) == 1 and set(parts) == set(inputs):
+            attrs = {**attrs, JOINS: tuple(map(inputs.index, parts))}
 
     try:
         program = made(inlined(outputs, values))

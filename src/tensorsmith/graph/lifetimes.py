@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tensorsmith.errors import IRError
@@ -13,6 +13,7 @@ from tensorsmith.ir.graph import (
     Binding,
     Body,
     Branch,
+    CallProgram,
     Constant,
     Dims,
     GraphFunction,
@@ -59,6 +60,8 @@ class Lifetimes:
     held: results and states of control flow whose sizes are known late: they lie in memory that
         cells hold (see `tensorsmith.graph.control`).
     turns: of each loop, what stands for the number of the iteration, and for how many there were.
+    joins: of programs by name that only join their operands, the places of these in order.
+    joined: calls of such programs that need not be made, as the operands lie in the result.
     """
 
     lives: dict[Buffer, Lifetime] = field(default_factory=dict)
@@ -67,6 +70,8 @@ class Lifetimes:
     slots: dict[Buffer, Slot] = field(default_factory=dict)
     held: set[Value] = field(default_factory=set)
     turns: dict[Loop, tuple[Var, Var]] = field(default_factory=dict)
+    joins: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    joined: set[CallProgram] = field(default_factory=set)
     _roots: dict[Buffer, Buffer] = field(default_factory=dict)
     _known: dict[Var, int] = field(default_factory=dict)
     _arena: int = 0
@@ -138,13 +143,17 @@ class Lifetimes:
         self._known.update(dict.fromkeys(free_vars(*shapes), 0))
         for param in graph.params:
             self.touch(param, 0)
-        self.walk(graph.body)
+        self.walk(graph.body, graph.results)
         self._time += 1
         for result in graph.results:
             self.touch(result, self._time)
 
-    def walk(self, bindings: Sequence[Binding]) -> None:
+    def walk(self, bindings: Sequence[Binding], results: Sequence[Value]) -> None:
         """Take the bindings in order, those of bodies where they stand."""
+        pinned = _with_memory_of(results, bindings)
+        movable = {
+            r for b in bindings if isinstance(b, CallProgram) for r in b.results if r not in pinned
+        }
         for binding in bindings:
             self._time += 1
             made = () if isinstance(binding, Constant) else binding.outputs
@@ -157,7 +166,25 @@ class Lifetimes:
                     self.touch(value, self._time)
             if isinstance(binding, (Alias, MatchShape)):
                 self.share(binding.result, binding.operand)
+            elif isinstance(binding, CallProgram) and binding.callee in self.joins:
+                self.join(binding, movable)
             self.introduce(binding, introduced(binding))
+
+    def join(self, call: CallProgram, movable: Collection[Value]) -> None:
+        """Let the operands of a call that joins them lie in its result, if all of them may."""
+        operands = [call.operands[n] for n in self.joins[call.callee]]
+        parts = [self.root(o) for o in operands if isinstance(o, Buffer)]
+        (result,) = call.results
+        arena = self.arena_of(result.shape)
+        if len(set(parts)) < len(operands) or not all(
+            p in movable and p in self.lives and self.lives[p].arena >= arena for p in parts
+        ):
+            return
+        begin: Expr = const(0)
+        for part in parts:
+            self.put(part, Slot(result, begin, const(1)))
+            begin = begin + bytes_of(part.shape, part.dtype.bytes)
+        self.joined.add(call)
 
     def introduce(self, where: Binding | Body, variables: Iterable[Var]) -> None:
         """Open a scope if there are variables that are not known yet."""
@@ -190,7 +217,7 @@ class Lifetimes:
         """Walk a body, which knows these variables besides."""
         outer = self._arena
         self.introduce(body, variables)
-        self.walk(body.bindings)
+        self.walk(body.bindings, body.results)
         self._time += 1
         self._arena = outer
 
@@ -248,6 +275,15 @@ class Lifetimes:
         self.put(tensor(loop.body.params[number]), piece(whole, turns[0] % 2))
         self.put(result, piece(whole, turns[1] % 2))
         return whole
+
+
+def _with_memory_of(values: Iterable[Value], bindings: Sequence[Binding]) -> set[Value]:
+    """The values, and those that they are aliases of."""
+    found = set(values)
+    for binding in reversed(bindings):
+        if isinstance(binding, (Alias, MatchShape)) and binding.result in found:
+            found.add(binding.operand)
+    return found
 
 
 def piece(state: Buffer, index: Expr) -> Slot:

@@ -14,6 +14,7 @@ from tensorsmith.ir import (
     Div,
     Expr,
     Load,
+    Lt,
     Mul,
     Select,
     const,
@@ -205,6 +206,41 @@ def moved_tensor(definition: Definition) -> tuple[Tensor, tuple[Expr, ...]] | No
     return (load.buffer, load.indices) if isinstance(load.buffer, Tensor) and is_plain else None
 
 
+def joined_tensors(definition: Definition) -> tuple[Tensor, ...]:
+    """The tensors whose elements a definition gives one after the other, in row-major order: it
+    joins them along its first axis. () if it does anything else."""
+    if not isinstance(definition, Compute) or definition.reductions or not definition.axes:
+        return ()
+    facts = Analyzer()
+    first, *others = definition.axes
+    found: list[Tensor] = []
+    begin: Expr = const(0)
+    rest = definition.values[0] if len(definition.values) == 1 else None
+    while rest is not None:
+        is_last = not isinstance(rest, Select)
+        load = rest if is_last else rest.args[1]
+        end = definition.outputs[0].shape[0] if is_last else _bound(rest.args[0], first)
+        if not isinstance(load, Load) or not isinstance(load.buffer, Tensor) or end is None:
+            return ()
+        if load.buffer.rank != len(definition.axes):
+            return ()
+        if load.buffer.rank != len(definition.axes):
+            return ()
+        fits = facts.equal(load.buffer.shape[0], end - begin)
+        if not fits or load.indices[1:] != tuple(others) or load.buffer in found:
+            return ()
+        if not facts.equal(load.indices[0], first - begin):
+            return ()
+        found.append(load.buffer)
+        begin, rest = end, None if is_last else rest.args[2]
+    return tuple(found) if len(found) > 1 else ()
+
+
+def _bound(condition: Expr, axis: Expr) -> Expr | None:
+    """What `condition` says that an axis is below."""
+    return condition.args[1] if isinstance(condition, Lt) and condition.args[0] is axis else None
+
+
 def is_same_order(definition: Definition) -> bool:
     """Whether a definition gives the elements of one tensor, in row-major order, another shape."""
     moved = moved_tensor(definition)
@@ -246,6 +282,7 @@ __all__ = [
     "is_guarded",
     "is_same_order",
     "is_sum_of_products",
+    "joined_tensors",
     "kind_of",
     "moved_tensor",
     "places_read",
