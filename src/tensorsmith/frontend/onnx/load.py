@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import mmap
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from tensorsmith.errors import TensorsmithError, UnsupportedOpError, UntrustedModelError
 from tensorsmith.frontend.onnx.external import ExternalFiles
+from tensorsmith.frontend.onnx.large_tensors import LARGE, without_large_tensors
 from tensorsmith.frontend.onnx.limits import MIB, Limits
 from tensorsmith.frontend.onnx.structure import check_structure
 
@@ -49,8 +53,8 @@ def load(source: Source, limits: Limits, folder: Path | None = None) -> Loaded:
     elif isinstance(source, (str, Path)):
         path = Path(source)
         name = path.name
+        model = parsed(_content(path, limits, is_beside=folder is None), name, limits)
         folder = path.parent if folder is None else folder
-        model = parsed(_content(path, limits), name, limits)
     else:
         raise TensorsmithError(
             f"{type(source).__name__!r} is no ONNX model",
@@ -73,15 +77,29 @@ def in_model(error: TensorsmithError, name: str) -> TensorsmithError:
     return error
 
 
-def _content(path: Path, limits: Limits) -> bytes:
+def _content(path: Path, limits: Limits, *, is_beside: bool) -> bytes:
+    """The bytes of a model's file, without large weights if these can be mapped from it.
+
+    is_beside: whether other files of the model are looked for beside it.
+    """
     try:
         with path.open("rb") as file:
-            data = file.read(limits.model_bytes + 1)
-    except OSError as error:
+            status = os.fstat(file.fileno())
+            size = status.st_size
+            is_own = not path.is_symlink() and status.st_nlink == 1 and stat.S_ISREG(status.st_mode)
+            if is_beside and is_own and LARGE <= size <= limits.model_bytes:
+                with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as mapped:
+                    view = memoryview(mapped)
+                    found = without_large_tensors(view, path.name)
+                    view.release()
+                if found is not None:
+                    return found
+            return file.read(limits.model_bytes + 1)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise UntrustedModelError(
-            "the model cannot be read", where=str(path), because=error.strerror or str(error)
+            "the model cannot be read", where=str(path), because=reason
         ) from None
-    return data
 
 
 def parsed(data: bytes, name: str, limits: Limits) -> ModelProto:

@@ -218,6 +218,8 @@ def split(node: Node) -> tuple[Buffer, ...]:
     extent = x.shape[axis]
     sizes = sizes_of(node, 1, "split")
     count = node.integer("num_outputs", len(node.proto.output))
+    if count != len(node.proto.output):
+        node.wrong(f"num_outputs is {count}, and there are {len(node.proto.output)} outputs")
     if sizes is None:
         sizes = _equal_sizes(node, extent, count)
     elif len(sizes) != len(node.proto.output):

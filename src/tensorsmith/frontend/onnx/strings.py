@@ -296,6 +296,8 @@ def tf_idf_vectorizer(node: Node) -> Buffer:
     columns = node.integers("ngram_indexes")
     weights = node.numbers("weights", None)
     mode = node.text("mode", choices=("TF", "IDF", "TFIDF"))
+    if list(starts) != sorted(starts) or any(not 0 <= s <= len(pool) for s in starts):
+        node.wrong(f"n-grams begin at {starts} of a pool of {len(pool)}")
     grams = _grams(pool, starts)
     if len(grams) != len(columns) or any(c < 0 for c in columns) or len(operand.shape) > 2:
         node.wrong(f"{len(columns)} columns for {len(grams)} n-grams", given=kind_of(operand))
