@@ -87,7 +87,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--filter", default="", help="a regular expression on names of cases")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seconds", type=int, default=30, help="what a case may take")
+    parser.add_argument("--seconds", type=int, default=120, help="what a case may take")
     parser.add_argument("--interpret", action="store_true", help="by the reference interpreter")
     parser.add_argument("--verbose", action="store_true", help="a traceback of each group")
     parser.add_argument("--update", action="store_true", help="add what passes to the list")

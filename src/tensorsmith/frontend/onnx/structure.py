@@ -61,6 +61,8 @@ def place(node: NodeProto, number: int) -> str:
 
 def check_structure(model: ModelProto, limits: Limits) -> None:
     """Raise UntrustedModelError for a model that contradicts itself or is beyond the limits."""
+    _check_text((n for f in model.functions for n in (f.domain, f.name, f.overload)), None)
+    _check_text((i.domain for i in model.opset_import), None)
     _once(((f.domain, f.name, f.overload) for f in model.functions), "function")
     left = limits.nodes
     scopes = [
@@ -100,6 +102,7 @@ def _of_graph(graph: GraphProto, where: str, visible: Names) -> _Scope:
 
 def _check_scope(scope: _Scope) -> Iterator[_Scope]:
     """Check one graph; gives the graphs inside its nodes, each when its turn has come."""
+    _check_text((*scope.inputs, *scope.outputs), scope.where or None)
     names = scope.visible.new_child()
     own = names.maps[0]
     for name in scope.inputs:
@@ -135,6 +138,10 @@ def _check_names(node: NodeProto, where: str) -> None:
     """Raise UntrustedModelError for a name that is no text: protobuf then gives bytes."""
     names = [node.name, node.op_type, node.domain, node.overload, *node.input, *node.output]
     names += [n for a in node.attribute for n in (a.name, a.ref_attr_name)]
+    _check_text(names, where)
+
+
+def _check_text(names: Iterable[object], where: str | None) -> None:
     if any(not isinstance(name, str) for name in names):
         raise UntrustedModelError("a name is not UTF-8", where=where)
 
@@ -143,6 +150,8 @@ def _check_values(graph: GraphProto, own: MutableMapping[str, None], scope: _Sco
     """Check the inputs' types and the initializers, and define the latter."""
     where = scope.where or None
     inputs = set(scope.inputs)
+    _check_text((t.name for t in graph.initializer), where)
+    _check_text((s.values.name for s in graph.sparse_initializer), where)
     for info in graph.input:
         _check_type(info, where)
     _once((t.name for t in graph.initializer), "initializer", where)
@@ -201,6 +210,7 @@ def _check_type(info: ValueInfoProto, where: str | None) -> None:
     tensor = kind.tensor_type
     if kind.HasField("tensor_type") and tensor.HasField("shape"):
         dims = tensor.shape.dim
+        _check_text((d.dim_param for d in dims), where)
         given = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in dims]
         if len(dims) > MOST_RANK or any(d.dim_value < OPEN for d in dims):
             raise UntrustedModelError(
