@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Final, TypeAlias
 
 import numpy as np
 
-from tensorsmith.ir.content import content_hash
+from tensorsmith.ir.content import content_hash, pieces
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 ALIGN: Final = 64
@@ -58,9 +58,10 @@ class Weights:
         start = -memory.ctypes.data % ALIGN
         made = memory[start : start + self.size]
         at = 0
-        for piece in self.pieces():
-            made[at : at + piece.size] = piece
-            at += piece.size
+        for whole in self.pieces():
+            for piece in pieces(whole):
+                made[at : at + piece.size] = piece
+                at += piece.size
         return made
 
 
