@@ -224,8 +224,6 @@ def joined_tensors(definition: Definition) -> tuple[Tensor, ...]:
             return ()
         if load.buffer.rank != len(definition.axes):
             return ()
-        if load.buffer.rank != len(definition.axes):
-            return ()
         fits = facts.equal(load.buffer.shape[0], end - begin)
         if not fits or load.indices[1:] != tuple(others) or load.buffer in found:
             return ()
