@@ -38,7 +38,6 @@ def test_softmax_of_rows_and_of_one_axis(op, opset, axis):
         (11, "y = Unsqueeze<axes = [0, 2]>(x)"),
         (13, "a = Constant<value_ints = [0, -1]>() y = Unsqueeze(x, a)"),
         (9, "y = Slice<starts = [1], ends = [100], axes = [0]>(x)"),
-        (10, "a = Constant<value_ints = [1]>() y = Identity(x)"),
         (6, "y = Clip<min = -0.5, max = 0.5>(x)"),
         (11, "y = ReduceSum<axes = [0], keepdims = 0>(x)"),
         (13, "a = Constant<value_ints = [0]>() y = ReduceSum<keepdims = 0>(x, a)"),
@@ -47,15 +46,9 @@ def test_softmax_of_rows_and_of_one_axis(op, opset, axis):
         (18, "y = ReduceSum<noop_with_empty_axes = 1>(x)"),
         (10, "y = Dropout(x)"),
         (13, "y = Dropout(x)"),
-        (10, "y = Upsample<mode = 'nearest'>(x, s)"),
-        (9, "y = Gemm<transB = 1>(z, z, b)"),
     ],
 )
 def test_attributes_became_operands(opset, text):
-    if opset == 10 and "value_ints" in text:
-        pytest.skip("constants of lists came later")
-    if "Upsample" in text or "Gemm" in text:
-        pytest.skip("see the tests of their own")
     model = parse(f"g (float[n, 1, 4] x) => (float[] y) {{ {text} }}", opset)
     model.graph.output[0].type.tensor_type.ClearField("shape")
     by_runtime(model, rng.standard_normal((3, 1, 4)).astype(F), rtol=1e-5)
@@ -112,11 +105,9 @@ def test_extremes_keep_nan():
     check(rows, np.array([[np.nan, 1], [2, np.nan]], F))
 
 
-@pytest.mark.parametrize("extents", [(9, 10), (8, 8), (1, 7)])
+@pytest.mark.parametrize("extents", [(9, 10), (8, 8), (4, 7)])
 @pytest.mark.parametrize("pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
 def test_automatic_padding_of_symbolic_images(extents, pad):
-    if pad == "VALID" and min(extents) < 3:
-        pytest.skip("no window fits")
     model = parse(
         "g (float[n, 3, h, w] x, float[4, 3, 3, 3] k) => (float[n, 4, a, b] y)"
         f' {{ y = Conv<auto_pad = "{pad}", strides = [2, 2]>(x, k) }}'
