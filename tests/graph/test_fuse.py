@@ -138,6 +138,14 @@ def test_a_product_takes_what_is_computed_of_constants_for_it_alone() -> None:
     np.testing.assert_allclose(found, a @ (w * scale), rtol=1e-4, atol=1e-5)
 
 
+def test_large_constants_do_not_grow() -> None:
+    b = GraphBuilder(OPERATORS)
+    x = b.param("x", (Var("m", low=1), 4096), "float32")
+    w = b.constant(np.broadcast_to(np.int8(3), (4096, 2048)))
+    y = b("matmul", x, b("cast", w, dtype="float32"))
+    assert kernels(b, y) == ["cast_1", "matmul_1"]
+
+
 def test_elementwise_operators_move_before_views() -> None:
     b = GraphBuilder(OPERATORS)
     n = Var("n", low=1)

@@ -11,7 +11,7 @@ from typing import Final
 
 from tensorsmith.graph.analysis import Node
 from tensorsmith.graph.dependences import Dependences
-from tensorsmith.ir import Buffer, Const
+from tensorsmith.ir import Buffer, Const, Expr
 from tensorsmith.te.kind import Access, Kind
 
 MOST_BUFFERS: Final = 24
@@ -20,6 +20,8 @@ MOST_RESULTS: Final = 6
 """Results of a kernel that is elementwise."""
 MOST_ROW: Final = 1 << 16
 """Elements of a row that several reductions of one kernel run over: they stay in cache."""
+MOST_GROWN: Final = 1 << 24
+"""Bytes of an operand that is computed of smaller constants when a model is compiled."""
 REPEATED_WORK: Final = 4.0
 """Work of an element that may be computed for each of its uses."""
 USUAL: Final = 128
@@ -124,7 +126,11 @@ class Rules:
         is computed once and for all as it is packed."""
         if producer.kind > Kind.INJECTIVE or not self._is_used_by(node, shared):
             return False
-        return self.constants.issuperset(producer.read())
+        read = producer.read()
+        if not self.constants.issuperset(read):
+            return False
+        size, before = (sum(map(_bytes, values)) for values in (shared, read))
+        return size <= max(before, MOST_GROWN)
 
     def _follows(self, consumer: Part, node: Node, shared: Sequence[Buffer]) -> str:
         """Elementwise operators after a contraction, in its domain."""
@@ -194,6 +200,18 @@ class Rules:
         return JOINED if cheap and consumer.kind is not Kind.CONTRACTION else REPEATED
 
 
+def _bytes(value: Buffer) -> float:
+    """Bytes of a tensor; extents that are not known count as usual ones."""
+    return value.dtype.bytes * _elements(value.shape)
+
+
+def _elements(shape: Sequence[Expr]) -> float:
+    size = 1.0
+    for extent in shape:
+        size *= float(extent.value) if isinstance(extent, Const) else USUAL
+    return size
+
+
 def is_plain_view(node: Node) -> bool:
     """Whether a node costs nothing by itself: it is a view that splits or merges axes."""
     return node.is_view and max(node.access.values(), default=Access.SAME) > Access.MOVED
@@ -205,8 +223,5 @@ def row_size(nodes: Sequence[Node], rows: int) -> float:
     for node in nodes:
         values = (*node.apply.results, *(v for v, r in node.operand_rows.items() if r >= rows))
         for value in values:
-            size = 1.0
-            for extent in value.shape[rows:]:
-                size *= float(extent.value) if isinstance(extent, Const) else USUAL
-            largest = max(largest, size)
+            largest = max(largest, _elements(value.shape[rows:]))
     return largest
