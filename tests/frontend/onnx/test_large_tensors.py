@@ -85,7 +85,7 @@ def test_memory_stays_under_twice_the_weights(tmp_path):
     arrays = [rng.standard_normal((1, 40_000_000)).astype(np.float32) for _ in range(3)]
     path = tmp_path / "large.onnx"
     onnx.save(model_with(*arrays), path)
-    code = (  # the kernel's own count: what getrusage says includes the process that starts this one
+    code = (  # the system's count: getrusage includes the process that starts this one
         "import sys, tensorsmith; tensorsmith.compile(sys.argv[1]);"
         "status = open('/proc/self/status').read();"
         "print(1024 * int(status.partition('VmHWM:')[2].split()[0]))"
