@@ -109,6 +109,18 @@ def test_attention(unidirectional, masked):
     check("Attention", inputs, {"y": F}, attrs=attrs)
 
 
+@pytest.mark.parametrize("unidirectional", [0, 1])
+def test_quantized_attention(unidirectional):
+    inputs = [
+        *(quantized(2, 5, 8), quantized(8, 24), floats(24)),
+        *(np.array(0.01, np.float32), np.array(0.02, np.float32)),
+        np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32),
+        *(np.array(120, np.uint8), np.array(130, np.uint8)),
+    ]
+    attrs = {"num_heads": 2, "unidirectional": unidirectional}
+    check("QAttention", inputs, {"y": F}, attrs=attrs, constants=(1, 4, 7), rtol=1e-3)
+
+
 def test_attention_with_a_past():
     inputs = [floats(2, 3, 8), floats(8, 24), floats(24), None, floats(2, 2, 2, 4, 4)]
     attrs = {"num_heads": 2, "unidirectional": 1}
@@ -200,6 +212,12 @@ def test_quantized_arithmetic(op):
 def test_quantized_activations(op):
     inputs = [quantized(3, 5), scale(0.05), zero(120), scale(0.01), zero(10)]
     check(op, inputs, {"y": U8}, atol=1)
+
+
+def test_quantized_average_pool():
+    inputs = [quantized(1, 2, 6, 6), scale(0.05), zero(120), scale(0.04), zero(100)]
+    attrs = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    check("QLinearAveragePool", inputs, {"y": U8}, attrs=attrs, atol=1)
 
 
 def test_quantized_concat():

@@ -47,19 +47,45 @@ def attention(node: Node) -> tuple[Buffer | None, ...]:
     node.ignore("past_present_share_buffer", "rotary_embedding_dim")
     if node.flag("do_rotary") or node.value(6) is not None:
         node.unsupported("rotary embedding or a shared past in this operator")
-    x, weight = node.tensor(0), node.tensor(1)
-    heads = node.integer("num_heads")
+    weight = node.tensor(1)
+    joined = with_bias(node, node("matmul", node.tensor(0), weight), node.optional(2))
     width = node.builder.facts.simplify(weight.shape[1] // 3)
     sizes = node.integers("qkv_hidden_sizes", None) or (width,) * 3
-    joined = with_bias(node, node("matmul", x, weight), node.optional(2))
-    parts = split_in(node, joined, tuple(map(as_expr, sizes)), 2)
+    operands = (node.optional(3), node.optional(4), node.optional(5))
+    return _attended(node, joined, tuple(map(as_expr, sizes)), operands)
+
+
+def quantized_attention(node: Node) -> tuple[Buffer | None, ...]:
+    """The same, of bytes: the products are exact, and floats from there on."""
+    node.ignore("past_present_share_buffer", "rotary_embedding_dim")
+    if node.flag("do_rotary"):
+        node.unsupported("rotary embedding in this operator")
+    weight = node.tensor(1)
+    total = node("matmul_integer", node.tensor(0), weight, node.optional(6), node.optional(7))
+    scale = node("mul", node.tensor(3), node.tensor(4))
+    floats = node("mul", node("cast", total, dtype=scale.dtype.name), scale)
+    width = node.builder.facts.simplify(weight.shape[1] // 3)
+    joined = with_bias(node, floats, node.optional(2))
+    operands = (node.optional(5), node.optional(8), None)
+    return _attended(node, joined, (width,) * 3, operands)
+
+
+def _attended(
+    node: Node,
+    joined: Buffer,
+    sizes: tuple[Expr, ...],
+    operands: tuple[Buffer | None, Buffer | None, Buffer | None],
+) -> tuple[Buffer | None, ...]:
+    """Attention of projections side by side. operands: the mask, the past, and a bias."""
+    mask, past, bias = operands
+    heads = node.integer("num_heads")
+    parts = split_in(node, joined, sizes, 2)
     query, key, value = (in_heads(node, p, heads, "a projection") for p in parts)
-    past = node.optional(4)
     halves = (None, None) if past is None else _halves(node, past)
     key, offset = with_past(node, key, halves[0])
     value, _ = with_past(node, value, halves[1])
-    mask = _mask(node, node.optional(3), node.optional(5), key.shape[2])
-    made = node("attention", query, key, value, mask, **_view(node, offset))
+    seen = _mask(node, mask, bias, key.shape[2])
+    made = node("attention", query, key, value, seen, **_view(node, offset))
     present = node("stack", key, value, axis=0) if node.has_output(1) else None
     return node("merge_heads", made), present
 
@@ -214,6 +240,7 @@ CONVERTERS: Final[Mapping[str, Converter | Mapping[int, Converter]]] = {
     "Attention": attention,
     "GroupQueryAttention": group_query_attention,
     "MultiHeadAttention": multi_head_attention,
+    "QAttention": quantized_attention,
     "RotaryEmbedding": rotary_embedding,
 }
 """By operator of the domain com.microsoft."""

@@ -12,7 +12,7 @@ from typing import Final
 import ml_dtypes
 import numpy as np
 
-from tensorsmith.frontend.onnx import quantize
+from tensorsmith.frontend.onnx import quantize, windows
 from tensorsmith.frontend.onnx.microsoft import scaled, with_bias
 from tensorsmith.frontend.onnx.node import Converter, Node
 from tensorsmith.frontend.onnx.types import Array
@@ -70,6 +70,22 @@ def global_average_pool(node: Node) -> Buffer:
     x = node.tensor(0)
     axes = tuple(range(1, x.rank - 1)) if last else tuple(range(2, x.rank))
     return quantized(node, node("reduce_mean", plain(node, 0), axes=axes), 3, x)
+
+
+def average_pool(node: Node) -> Buffer:
+    """The mean of each window."""
+    if node.flag("channels_last"):
+        node.unsupported("images whose channels are last")
+    made = windows.average_pool(node.with_inputs((plain(node, 0),)))
+    return quantized(node, made, 3, node.tensor(0))
+
+
+def reduce_mean(node: Node) -> Buffer:
+    """The mean over axes."""
+    axes = node.integers("axes", None)
+    keep = node.flag("keepdims", default=True)
+    made = node("reduce_mean", plain(node, 0), axes=axes, keep_dims=keep)
+    return quantized(node, made, 3, node.tensor(0))
 
 
 def concat(node: Node) -> Buffer:
@@ -187,10 +203,12 @@ CONVERTERS: Final[Mapping[str, Converter | Mapping[int, Converter]]] = {
     "MatMulNBits": matmul_n_bits,
     "QGemm": gemm,
     "QLinearAdd": of_two("add"),
+    "QLinearAveragePool": average_pool,
     "QLinearConcat": concat,
     "QLinearGlobalAveragePool": global_average_pool,
     "QLinearLeakyRelu": leaky_relu,
     "QLinearMul": of_two("mul"),
+    "QLinearReduceMean": reduce_mean,
     "QLinearSigmoid": of_one("sigmoid"),
     "QLinearSoftmax": softmax,
     "QuantizeLinear": quantize.quantize_linear,
