@@ -177,7 +177,7 @@ def _stacked(node: Node, rows: SequenceOf[Read]) -> Buffer:
 def scan(node: Node) -> tuple[Read, ...]:
     """A graph for each slice of tensors."""
     body = node.graph("body")
-    count = node.integer("num_scan_inputs")
+    count = _scan_count(node, 0)
     inputs = node.tensors()
     states, scanned = inputs[: len(inputs) - count], inputs[len(inputs) - count :]
     axes = node.integers("scan_input_axes", (0,) * count)
@@ -194,6 +194,14 @@ def scan(node: Node) -> tuple[Read, ...]:
         for value, axis, back in zip(collected, out_axes, out_reverse, strict=True)
     )
     return (*made[: len(states)], *placed)
+
+
+def _scan_count(node: Node, first: int) -> int:
+    """How many tensors are scanned, of the inputs from `first` on."""
+    count = node.integer("num_scan_inputs")
+    if not 1 <= count <= len(node.inputs) - first:
+        node.wrong(f"{count} tensors are scanned, and there are {len(node.inputs) - first} inputs")
+    return count
 
 
 def _scanned(
@@ -254,7 +262,7 @@ def scan_of_batches(node: Node) -> tuple[Read, ...]:
     if node.value(0) is not None:
         node.unsupported("lengths of sequences in a scan", try_="an export with opset 9 or later")
     body = node.graph("body")
-    count = node.integer("num_scan_inputs")
+    count = _scan_count(node, 1)
     reverse = node.integers("directions", (0,) * count)
     inputs = tuple(node.tensor(n) for n in range(1, len(node.inputs)))
     batch = inputs[0].shape[0]
