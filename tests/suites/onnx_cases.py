@@ -11,6 +11,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +43,17 @@ def listed(path: Path) -> list[str]:
     return [line for line in lines if line]
 
 
-def cases(pattern: str = "", kinds: Sequence[str] = KINDS) -> list[Any]:
-    """The cases whose names match."""
+@cache
+def _of_kind(kind: str) -> tuple[Any, ...]:
+    """The cases of a kind, generated once a process: that takes seconds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [
-            c for kind in kinds for c in load_model_tests(kind=kind) if re.search(pattern, c.name)
-        ]
+        return tuple(load_model_tests(kind=kind))
+
+
+def cases(pattern: str = "", kinds: Sequence[str] = KINDS) -> list[Any]:
+    """The cases whose names match."""
+    return [c for kind in kinds for c in _of_kind(kind) if re.search(pattern, c.name)]
 
 
 def model_of(case: Any) -> onnx.ModelProto:
