@@ -58,6 +58,15 @@ class Kernel:
     operands: tuple[Argument | Expr, ...]
     results: tuple[Argument, ...]
 
+    def with_values(self, values: Mapping[Buffer, Buffer]) -> Kernel:
+        """The same kernel on other values."""
+
+        def other(argument: Argument) -> Argument:
+            return Argument(values[argument.value], argument.shape)
+
+        operands = (o if isinstance(o, Expr) else other(o) for o in self.operands)
+        return Kernel(self.program, tuple(operands), tuple(map(other, self.results)))
+
 
 class Composition:
     """Operators composed to definitions: what stands for each value of a graph function.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -57,6 +57,9 @@ class _Legalizer:
     programs: dict[str, TensorProgram]
     known: dict[str, list[TensorProgram]] = field(default_factory=dict)
     constants: dict[Buffer, Array] = field(default_factory=dict)
+    made: dict[Hashable, tuple[list[Buffer], Kernel]] = field(default_factory=dict)
+    """Of each group by what it computes: its values, and the kernel."""
+    names: dict[TensorProgram, str] = field(default_factory=dict)
 
     def function(self, graph: GraphFunction) -> GraphFunction:
         body, results = self.bindings(graph.body, graph.results, ())
@@ -109,13 +112,47 @@ class _Legalizer:
         return replace(body, bindings=bindings, results=results)
 
     def call(self, group: Group, checks: Checks, aliases: Aliases) -> list[Binding]:
-        """The call of the program that computes a group."""
-        try:
-            kernel = self.kernel(group, checks, own_extents=True)
-        except TensorsmithError:  # what is known of the function's dimensions is needed
-            kernel = self.kernel(group, checks, own_extents=False)
+        """The call of the program that computes a group; groups that compute the same share one."""
+        key, values = self.described(group)
+        found = self.made.get((key, checks))
+        if found is None:
+            try:
+                kernel = self.kernel(group, checks, own_extents=True)
+            except TensorsmithError:  # what is known of the function's dimensions is needed
+                kernel = self.kernel(group, checks, own_extents=False)
+            self.made[key, checks] = values, kernel
+        else:
+            kernel = found[1].with_values(dict(zip(found[0], values, strict=True)))
         sources = tuple(dict.fromkeys(s for m in group.members for s in m.sources))
         return self.called(kernel, sources, aliases)
+
+    def described(self, group: Group) -> tuple[Hashable, list[Buffer]]:
+        """What a group computes, by the numbers of its values, and the values in that order."""
+        numbers: dict[Buffer, int] = {}
+        types: list[Hashable] = []
+
+        def number(value: Buffer | None) -> int | None:
+            if value is None:
+                return None
+            if value not in numbers:
+                numbers[value] = len(numbers)
+                array = self.constants.get(value)
+                literal = array.tobytes() if array is not None and array.size == 1 else None
+                types.append((value.shape, value.dtype.name, value.layout, literal))
+            return numbers[value]
+
+        members = tuple(
+            (
+                m.op,
+                tuple(sorted(m.attrs.items())),
+                *map(number, m.operands),
+                -1,
+                *map(number, m.results),
+            )
+            for m in group.members
+        )
+        results = tuple(map(number, group.results))
+        return (members, results, tuple(types)), list(numbers)
 
     def kernel(self, group: Group, checks: Checks, *, own_extents: bool) -> Kernel:
         """The kernel of a group."""
@@ -166,6 +203,11 @@ class _Legalizer:
 
     def add(self, program: TensorProgram) -> str:
         """The name of `program`, or of an equal one that is there."""
+        if program not in self.names:
+            self.names[program] = self._added(program)
+        return self.names[program]
+
+    def _added(self, program: TensorProgram) -> str:
         equals = self.known.setdefault(structural_hash(program), [])
         for other in equals:
             if structural_equal(other, program):
