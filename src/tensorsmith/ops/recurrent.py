@@ -13,6 +13,7 @@ from typing import Final
 
 from tensorsmith import script as T
 from tensorsmith import te
+from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError
 from tensorsmith.ir import INTRINSICS, Const, DType, Expr, Kind, Select, as_expr
 from tensorsmith.ops.indexing import as_index, check_extents, check_integer
@@ -159,13 +160,20 @@ class _Layer:
     def product(self, direction: int, state: Tensor, first: int, count: int) -> Tensor:
         """(batch, rows): the products of the state for the gates from the first on."""
         k = te.reduce_axis(self.units, "k")
-        start = self.units * first
+        rows = Analyzer().simplify(self.units * count)
+        start = Analyzer().simplify(self.units * first)
+
+        def turned(k: Expr, r: Expr) -> Expr:
+            return converted(self.recurrence[direction, start + r, k], self.wide)
+
+        # Once for all steps: rows side by side, so that vectors of them take part in each step.
+        weight = te.compute((self.units, rows), turned, "turned")
+        before = te.compute(state.shape, lambda b, j: state[b, j], "before")
 
         def total(b: Expr, r: Expr) -> te.Reduce:
-            weight = self.recurrence[direction, start + r, k]
-            return te.sum(state[b, k] * converted(weight, self.wide), axis=k)
+            return te.sum(before[b, k] * weight[k, r], axis=k)
 
-        return te.compute((self.batch, self.units * count), total, "recurrent")
+        return te.compute((self.batch, rows), total, "recurrent")
 
     def moment(self, direction: int, step: Expr, batch: Expr) -> Expr:
         """Where in time a step of a direction is, or the step at a time."""

@@ -28,7 +28,7 @@ def product(block: Block) -> Contraction | None:
     what = contraction(block)
     if what is None or not what.m or not what.n or _size(block, what.n) < FEWEST_COLUMNS:
         return None
-    if _is_streamed(block, what) and not _lies_along(what.right, block, what.n[0]):
+    if is_streamed(block, what) and not _lies_along(what.right, block, what.n[0]):
         return None  # a few products along rows
     return what
 
@@ -45,13 +45,13 @@ def schedule_contraction(
     what = product(block)
     if what is None:
         raise ScheduleError(f"block {ref.name!r} is no product of matrices")
-    if _is_streamed(block, what):
+    if is_streamed(block, what):
         schedule_streamed(s, ref, what, target, free)
     else:
         schedule_packed(s, ref, what, target, free)
 
 
-def _is_streamed(block: Block, what: Contraction) -> bool:
+def is_streamed(block: Block, what: Contraction) -> bool:
     """Whether the result has few rows, and one iterator plays each part."""
     plain = len(what.m) == len(what.n) == len(what.k) == 1 and _size(block, what.batch) == 1
     few = FEW_ROWS if what.output.dtype.is_float else FEW_ROWS_OF_INTEGERS

@@ -9,6 +9,7 @@ Anatomy of high-performance matrix multiplication, 2008; Van Zee and van de Geij
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,7 @@ from tensorsmith.ir import (
     postorder,
 )
 from tensorsmith.schedule.defaults.analysis import Contraction
+from tensorsmith.schedule.defaults.attempt import attempt
 from tensorsmith.schedule.defaults.canonical import (
     Product,
     as_product,
@@ -84,11 +86,17 @@ class Operand:
 
 
 def schedule_packed(
-    s: Schedule, ref: BlockRef, what: Contraction, target: Target, free: Collection[str]
+    s: Schedule,
+    ref: BlockRef,
+    what: Contraction,
+    target: Target,
+    free: Collection[str],
+    *,
+    tiles: Tiles | None = None,
 ) -> None:
     """Schedule a contraction. Raises ScheduleError where a step is not legal.
 
-    free: the blocks that may become part of it.
+    free: the blocks that may become part of it. tiles: those to take, where they are known.
     """
     dot = dot_for(block_of(s, ref), what, target)
     product = as_product(s, ref, what)
@@ -99,7 +107,8 @@ def schedule_packed(
         batches *= extent or 1
     m, n, k = extents[product.batches :]
     sizes = Sizes(m, n, k, what.output.dtype.bytes, what.right.dtype.bytes)
-    tiles = choose_tiles(sizes, target, batches)
+    if tiles is None:
+        tiles = choose_tiles(sizes, target, batches)
     width = 1 if dot is None else dot.width
     operands = _operands(s, product, tiles, free, width)
     result = with_users(s, product.result, product.axes, free)
@@ -386,7 +395,15 @@ def _parallel(
     if nest.batch is not None and batched:
         s.parallel(nest.batch)
         return
-    s.parallel(nest.panel or nest.strip or nest.column)
+    error = None
+    for outer in (nest.panel, nest.strip, nest.column):
+        if outer is None:
+            continue
+        error = attempt(s, functools.partial(s.parallel, outer))
+        if error is None:
+            break
+    if error is not None:
+        raise error
     for loop, place in packing:
-        if place is None or place is nest.batch or (place is nest.strip and nest.panel):
+        if place is None or place is nest.batch or (place is nest.strip and outer is nest.panel):
             s.parallel(loop)

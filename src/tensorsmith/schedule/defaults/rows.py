@@ -63,7 +63,7 @@ def schedule_rows(s: Schedule, target: Target, done: set[str], fallbacks: list[F
     _gather(s, done)
     for block in _blocks(s):
         if block.name not in done:
-            error = _vectorise(s, s.get_block(block.name), target)
+            error = vectorise(s, s.get_block(block.name), target)
             if error is not None:
                 fallbacks.append(Fallback("vectors", block.name, error))
     for nest in _nests(s):
@@ -92,9 +92,16 @@ def _inline(s: Schedule, done: set[str]) -> None:
             continue
         ref = s.get_block(block.name)
         users = [find_block(s.program, u.name).node for u in s.get_consumers(ref)]
+        if _loads(block) and any(isinstance(u, Block) and blocks_in(u.body) for u in users):
+            continue  # computed once, not in each step of a recurrence
         uses = sum(points(u) for u in users if isinstance(u, Block))
         if uses <= points(block) or work(block) <= 1.0:
             attempt(s, functools.partial(s.compute_inline, ref))
+
+
+def _loads(block: Block) -> bool:
+    stores = (x for x in statements(block.body) if isinstance(x, Store))
+    return any(isinstance(e, Load) for x in stores for e in postorder(x.value))
 
 
 def _gather(s: Schedule, done: set[str]) -> None:
@@ -142,7 +149,7 @@ def _parallelise(s: Schedule, nest: For, target: Target) -> TensorsmithError | N
     return attempt(s, lambda: s.parallel(s.get_loops(s.get_block(blocks_in(nest)[0].name))[0]))
 
 
-def _vectorise(s: Schedule, ref: BlockRef, target: Target) -> TensorsmithError | None:
+def vectorise(s: Schedule, ref: BlockRef, target: Target) -> TensorsmithError | None:
     """Make the fastest axis of a block vectors; why not, if that is not legal."""
     block = find_block(s.program, ref.name).node
     assert isinstance(block, Block)

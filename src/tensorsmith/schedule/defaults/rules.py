@@ -9,6 +9,7 @@ from tensorsmith.schedule.defaults.attempt import Fallback, attempt
 from tensorsmith.schedule.defaults.canonical import block_of
 from tensorsmith.schedule.defaults.contraction import product, schedule_contraction
 from tensorsmith.schedule.defaults.rows import schedule_rows
+from tensorsmith.schedule.defaults.steps import schedule_steps
 from tensorsmith.schedule.moves import parts_of
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.schedule.tree import blocks_in
@@ -60,6 +61,7 @@ def default_schedule(
             notes.append(Fallback("product", name, error))
     done = {b.name for b in blocks_in(s.program.body)}.difference(rest)
     schedule_rows(s, target, done, notes)
+    schedule_steps(s, target, notes)
     return s
 
 
