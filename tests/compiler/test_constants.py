@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.compiler.constants import constant_operands, divide, known_arrays, marked
 from tensorsmith.evaluate import interpret
@@ -66,6 +67,30 @@ def test_what_is_computed_of_constants_is_computed_before() -> None:
     assert parts is not None
     assert [p.name for p in parts.before.params] == ["w", "more"]
     assert parts.kept == (0,)
+
+
+def test_a_sum_is_no_constant_for_its_zeros() -> None:
+    """Zeros that need nothing, then a sum of what is no constant, in the same memory."""
+
+    @T.program(attrs={"constants": ("w",)})
+    def dot(x: T.Buffer((8,)), w: T.Buffer((8,)), y: T.Buffer((1,))):
+        part = T.alloc((4,))
+        twice = T.alloc((8,))
+        for i in range(8):
+            twice[i] = w[i] * 2.0
+        for i in range(4):
+            part[i] = 0.0
+        for i in range(8):
+            part[i % 4] = part[i % 4] + x[i] * twice[i]
+        y[0] = part[0] + part[1] + part[2] + part[3]
+
+    arrays = [numbers(8), numbers(8) + 1]
+    found = np.zeros(1, np.float32)
+    run_divided(dot, arrays, found)
+    assert found[0] == 2 * arrays[0] @ arrays[1]
+    _, parts = divide(dot)
+    assert parts is not None
+    assert [p.name for p in parts.before.params] == ["w", "twice"]
 
 
 def test_a_program_that_needs_all_its_operands_stays_whole() -> None:

@@ -22,6 +22,10 @@ HOST: Final = "host"
 """The attribute of a host program."""
 KERNEL: Final = "kernel"
 """What a kernel is called while it compiles, so that its name does not matter."""
+WRITE_FIRST: Final = frozenset(("ts_hold", "ts_append", "ts_drop"))
+"""Functions of the runtime that write their first argument, a cell, and only read the others."""
+READ_ONLY: Final = frozenset(("ts_return",))
+"""Functions of the runtime that only read what they get."""
 
 
 def is_host(program: TensorProgram) -> bool:
@@ -148,7 +152,9 @@ class Written:
                     yield sources.get(buffer, buffer)
 
     def _by_call(self, s: Invoke) -> Iterator[Buffer]:
-        if s.callee in self.instructions:
+        if s.callee in READ_ONLY:
+            return
+        if s.callee in self.instructions or s.callee in WRITE_FIRST:
             yield from (a.buffer for a in s.args[:1] if isinstance(a, Region))
             return
         callee = self.module.programs.get(s.callee)

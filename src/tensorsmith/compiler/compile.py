@@ -10,10 +10,12 @@ from typing import Final, TypeVar, Unpack, cast
 
 from tensorsmith.codegen import BuildOptions, HostInterface, build_model
 from tensorsmith.compiler.kernels import Kernels, compile_kernels, kernel_infos
+from tensorsmith.compiler.open_model import OpenModel, open_model
 from tensorsmith.compiler.pipeline import PIPELINE, Observe, Pass, run
 from tensorsmith.compiler.staged import compile_stages
-from tensorsmith.errors import IRError
+from tensorsmith.errors import IRError, TensorsmithError
 from tensorsmith.frontend.onnx.load import Source
+from tensorsmith.frontend.onnx.types import InputType
 from tensorsmith.graph.host import Host, make_host
 from tensorsmith.graph.specialize import specialize
 from tensorsmith.graph.stages import needs_stages
@@ -84,6 +86,7 @@ def compile(
     target: Target | str = NATIVE,
     entry: str = "main",
     sizes: Mapping[str, int] = MappingProxyType({}),
+    input_types: Mapping[str, InputType] = MappingProxyType({}),
     pipeline: Sequence[Pass] = PIPELINE,
     observe: Observe | None = None,
     cache: bool = True,
@@ -96,19 +99,54 @@ def compile(
         function `entry`.
     target: `NATIVE`, or the name of a kind of machine that this one can stand for.
     sizes: of dimensions by their names, for a model that is compiled for these alone.
+    input_types: as for `tensorsmith.from_onnx`. A model that leaves open what decides the code,
+        such as the rank of an input, is else compiled when it is called.
     observe: called after each pass, with an `Event`.
     cache, check_bounds: as for `tensorsmith.codegen.build`.
     options: of `tensorsmith.runtime.Model`: `threads`, `outputs`, ...
     Raises what reading and building do, for models that are damaged, not supported or contradict
     themselves.
     """
-    module = model if isinstance(model, IRModule) else _read(model)
-    module = specialize(module, sizes, entry=entry)
-    target = _target(target)
+
+    def make(module: IRModule) -> Model:
+        whole = specialize(module, sizes, entry=entry)
+        return _compiled(
+            whole,
+            _target(target),
+            entry,
+            pipeline,
+            observe,
+            cache=cache,
+            check_bounds=check_bounds,
+            **options,
+        )
+
+    if isinstance(model, IRModule):
+        return make(model)
+    from tensorsmith.frontend.onnx import from_onnx
+
+    try:
+        return make(from_onnx(model, input_types=input_types))
+    except TensorsmithError as error:
+        found = None if input_types else open_model(model, error)
+        if found is None:
+            raise
+        return OpenModel(found, make, options.get("threads"))
+
+
+def _compiled(
+    module: IRModule,
+    target: Target,
+    entry: str,
+    pipeline: Sequence[Pass],
+    observe: Observe | None,
+    **options: Unpack[BuildOptions],
+) -> Model:
+    """The model of a module."""
+    cache, check_bounds = options.pop("cache", True), options.pop("check_bounds", False)
     if entry in module.graphs and needs_stages(module.graph(entry)):
-        given = {**options, "cache": cache, "check_bounds": check_bounds}
-        everything = cast("BuildOptions", given)
-        return compile_stages(module, module.graph(entry), target, pipeline, observe, **everything)
+        options["cache"], options["check_bounds"] = cache, check_bounds
+        return compile_stages(module, module.graph(entry), target, pipeline, observe, **options)
     made = lower_model(
         module,
         target,
@@ -118,7 +156,8 @@ def compile(
         cache=cache,
         check_bounds=check_bounds,
     )
-    return build(made, target, cache=cache, check_bounds=check_bounds, **options)
+    rest = cast("ModelOptions", options)
+    return build(made, target, cache=cache, check_bounds=check_bounds, **rest)
 
 
 def build(
@@ -159,12 +198,6 @@ def _target(target: Target | str) -> Target:
     if isinstance(target, Target):
         return target
     return Target.host() if target == NATIVE else Target.named(target)
-
-
-def _read(model: Source) -> IRModule:
-    from tensorsmith.frontend.onnx import from_onnx
-
-    return from_onnx(model)
 
 
 class _Clock:

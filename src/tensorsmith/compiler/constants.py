@@ -145,11 +145,33 @@ def divide(program: TensorProgram) -> tuple[TensorProgram, Divided | None]:
 
 
 def _parted(stmts: Sequence[Stmt], constants: set[Buffer]) -> tuple[list[Stmt], list[Stmt]]:
-    """The statements that need constants alone, and the others. Allocations go with their use."""
-    known: set[Buffer] = set(constants)
+    """The statements that need constants alone, and the others. Allocations go with their use.
+
+    A buffer that others write, too, such as a sum whose zeros alone are constant, is none of the
+    first ones'.
+    """
+    own = {s.buffer for s in stmts if isinstance(s, Alloc) and _is_fixed(s.buffer)}
+    while True:
+        first, others = _parted_by(stmts, constants, own)
+        shared = {b for s in first for b in _written(s)} & {b for s in others for b in _written(s)}
+        if not shared:
+            break
+        own -= shared
+    allocations = [s for s in stmts if isinstance(s, Alloc)]
+    used = _touched(seq(*others)) if others else set()
+    made = {b for s in first for b in _written(s)}
+    before = [a for a in allocations if a.buffer in made and a.buffer not in used]
+    after = [a for a in allocations if a.buffer not in made]
+    return [*before, *first], [*after, *others]
+
+
+def _parted_by(
+    stmts: Sequence[Stmt], constants: set[Buffer], local: set[Buffer]
+) -> tuple[list[Stmt], list[Stmt]]:
+    """The statements that write `local` buffers by constants alone, and the others."""
+    known, own = set(constants), set(local)
     first: list[Stmt] = []
     others: list[Stmt] = []
-    own = {s.buffer for s in stmts if isinstance(s, Alloc) and _is_fixed(s.buffer)}
     for s in stmts:
         if isinstance(s, Alloc):
             continue
@@ -163,12 +185,7 @@ def _parted(stmts: Sequence[Stmt], constants: set[Buffer]) -> tuple[list[Stmt], 
             known |= written
         else:
             own -= written
-    allocations = [s for s in stmts if isinstance(s, Alloc)]
-    used = _touched(seq(*others)) if others else set()
-    made = {b for s in first for b in _written(s)}
-    before = [a for a in allocations if a.buffer in made and a.buffer not in used]
-    after = [a for a in allocations if a.buffer not in made]
-    return [*before, *first], [*after, *others]
+    return first, others
 
 
 def _made(first: Sequence[Stmt], others: Sequence[Stmt]) -> list[Buffer]:

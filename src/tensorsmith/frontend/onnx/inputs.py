@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tensorsmith.errors import DTypeError, ShapeError, TensorsmithError
 from tensorsmith.frontend.onnx.strings import string_tensor
@@ -24,7 +24,10 @@ from tensorsmith.ir import ExprLike, Var
 from tensorsmith.ops import GraphBuilder
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, TypeProto, ValueInfoProto
+    from onnx import GraphProto, TensorShapeProto, TypeProto, ValueInfoProto
+
+NAMELESS: Final = ("", "?", "*", "None")
+"""What exporters write for an extent that may be any, each time another one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -82,10 +85,7 @@ class Inputs:
         if stated is None:
             if not tensor.HasField("shape"):
                 raise _unknown(what, "has an unknown rank", "TensorType(shape)")
-            stated = [
-                d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or None
-                for d in tensor.shape.dim
-            ]
+            stated = [extent_of(d) for d in tensor.shape.dim]
         elif tensor.HasField("shape") and len(stated) != len(tensor.shape.dim):
             raise ShapeError(
                 f"{what} has rank {len(tensor.shape.dim)} in the model",
@@ -111,6 +111,13 @@ class Inputs:
         if name not in self.dims:
             self.dims[name] = Var(name, low=self.min_extent)
         return self.dims[name]
+
+
+def extent_of(dim: TensorShapeProto.Dimension) -> int | str | None:
+    """The extent that a model states: a number, a name, or None for one that may be any."""
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return int(dim.dim_value)
+    return None if dim.dim_param in NAMELESS else str(dim.dim_param)
 
 
 def _unknown(what: str, why: str, wanted: str) -> TensorsmithError:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tensorsmith.frontend.onnx.inputs import is_open
+from tensorsmith.frontend.onnx.load import Source
 from tensorsmith.frontend.onnx.node import OpenValueError
 from tensorsmith.frontend.onnx.read import from_onnx
 from tensorsmith.frontend.onnx.types import (
@@ -36,6 +37,7 @@ Argument: TypeAlias = "Array | Sequence[Any] | None"
 class Specialised:
     """A model, and the modules made of it so far.
 
+    source: where the model comes from, if there are weights beside it; else itself.
     min_extent: as for `from_onnx`.
     values, shapes: the inputs whose values, or extents, decide which code is made, as far as they
         are known.
@@ -43,6 +45,7 @@ class Specialised:
 
     model: ModelProto
     min_extent: int = 0
+    source: Source | None = None
     values: set[str] = field(default_factory=set)
     shapes: set[str] = field(default_factory=set)
     _modules: dict[Hashable, IRModule] = field(default_factory=dict)
@@ -94,9 +97,8 @@ class Specialised:
     def _module(self, types: dict[str, InputType]) -> IRModule:
         key = tuple((name, _key(t)) for name, t in sorted(types.items()))
         if key not in self._modules:
-            self._modules[key] = from_onnx(
-                self.model, input_types=types, min_extent=self.min_extent
-            )
+            source = self.model if self.source is None else self.source
+            self._modules[key] = from_onnx(source, input_types=types, min_extent=self.min_extent)
         return self._modules[key]
 
 
