@@ -124,3 +124,23 @@ def iterations_do_not_meet(data):
 test_iterations_do_not_meet, test_iterations_do_not_meet_slow = fast_and_slow(
     iterations_do_not_meet, fast=100
 )
+
+
+def apart(indices):
+    """Whether 8 iterations of a loop i around one of 16 j, at ``x = 16 i + j``, are said to touch
+    different elements."""
+    i, j = Var("i"), Var("j")
+    store = Store(T, tuple(indices(i * 16 + j)), const(0, "int32"))
+    loop = For(i, const(8), For(j, const(16), store))
+    facts = Analyzer()
+    facts.bind(i, loop.start, loop.extent)
+    return touch_apart(loop, collect_accesses(loop.body), facts)
+
+
+def test_parts_of_one_number_tell_it():
+    assert apart(lambda x: ((x + 5) // 11, (x + 5) % 11))
+    assert apart(lambda x: ((x + 5) % 11, (x + 5) // 11))
+    assert apart(lambda x: (x // 11 % 13, x % 11))
+    assert not apart(lambda x: (x // 11 % 3, x % 11))
+    assert not apart(lambda x: (x // 11, x % 10))
+    assert not apart(lambda x: (x // 12, x % 11))

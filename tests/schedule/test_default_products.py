@@ -140,6 +140,25 @@ def test_a_convolution_is_a_product(stride: int, *, symbolic: bool) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
+def test_rows_of_images_need_not_fill_vectors() -> None:
+    """A result whose rows and tiles end at different places is stored in vectors all the same."""
+    x, w = te.placeholder((3, 27, 27), name="X"), te.placeholder((40, 3, 3, 3), name="W")
+    c, p, q = te.reduce_axis(3, "c"), te.reduce_axis(3, "p"), te.reduce_axis(3, "q")
+    y = te.compute(
+        (40, 25, 25),
+        lambda f, a, b: te.sum(x[c, a + p, b + q] * w[f, c, p, q], axis=(c, p, q)),
+        "Y",
+    )
+    z = te.compute(y.shape, lambda f, a, b: T.max(y[f, a, b], T.float32(0)), "Z")
+    program = te.program([x, w], z, "images", attrs={"contract": True})
+    rng = np.random.default_rng(1)
+    image, weight = whole(rng, 3, 27, 27), whole(rng, 40, 3, 3, 3)
+    windows = np.lib.stride_tricks.sliding_window_view(image, (3, 3), (1, 2))
+    out = np.zeros((40, 25, 25), np.float32)
+    run(program, image, weight, out)
+    np.testing.assert_array_equal(out, np.einsum("chwpq,fcpq->fhw", windows, weight).clip(0))
+
+
 @pytest.mark.parametrize("least", [0, 1])
 def test_a_linear_layer_on_batches_of_any_size(least: int) -> None:
     b, s = T.dim("b", min=least), T.dim("s", min=least)

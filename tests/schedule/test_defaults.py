@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,10 +11,11 @@ from hypothesis import strategies as st
 
 from kernels import ALL
 from strategies import arguments, programs
+from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.codegen import build
 from tensorsmith.evaluate import interpret
-from tensorsmith.ir import LoopKind, TensorProgram
+from tensorsmith.ir import Block, For, LoopKind, TensorProgram
 from tensorsmith.ir.rewrite import statements
 from tensorsmith.ir.structural import structural_equal
 from tensorsmith.schedule import Schedule, default, default_schedule
@@ -165,3 +168,63 @@ def columns(A: T.Buffer((n, 8), "float32"), B: T.Buffer((8, n), "float32")):
     a, b = np.arange(40, dtype=np.float32).reshape(5, 8), np.zeros((8, 5), np.float32)
     interpret(default(program), a, b)
     np.testing.assert_array_equal(b, a.T)
+
+
+def pooled(channels: int, height: int, width: int, stride: int) -> TensorProgram:
+    """The greatest of 3 by 3 windows of ``exp(x) / 2``, which costs too much to do nine times."""
+    x = te.placeholder((channels, height, width), name="X")
+    e = te.compute(x.shape, lambda c, i, j: T.exp(x[c, i, j]) / 2.0, "E")
+    p, q = te.reduce_axis(3, "p"), te.reduce_axis(3, "q")
+    shape = (channels, (height - 3) // stride + 1, (width - 3) // stride + 1)
+    y = te.compute(
+        shape, lambda c, i, j: te.max(e[c, i * stride + p, j * stride + q], axis=(p, q)), "Y"
+    )
+    return te.program([x], y, "pooled")
+
+
+def _holds(loop: For, name: str) -> bool:
+    """Whether a block stands in a loop."""
+    return any(isinstance(x, Block) and x.name == name for x in statements(loop))
+
+
+def _extents_around(program: TensorProgram, name: str) -> list[int]:
+    """The extents of the loops around a block."""
+    loops = [x for x in statements(program.body) if isinstance(x, For) and _holds(x, name)]
+    return [int(x.extent.value) for x in loops]
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize(("height", "width"), [(3, 3), (7, 7), (20, 37), (13, 55)])
+def test_what_windows_read_is_computed_once(height: int, width: int, stride: int) -> None:
+    program = pooled(5, height, width, stride)
+    scheduled = default(program)
+    assert str(scheduled.body).count("T.exp") == 1
+    made = math.prod(_extents_around(scheduled, "E"))
+    assert made <= 5 * height * -(-width // 16) * 16, "each element once, but for whole vectors"
+    x = np.random.default_rng(width).normal(size=(5, height, width)).astype(np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(np.exp(x) / 2, (3, 3), (1, 2))
+    expected = windows[:, ::stride, ::stride].max(axis=(3, 4))
+    out = np.zeros(expected.shape, np.float32)
+    build(scheduled, threads=1)(x, out)
+    np.testing.assert_allclose(out, expected, rtol=1e-5)
+
+
+def test_windows_are_vectors() -> None:
+    program = default(pooled(5, 40, 70, 2), "x86-64-v4")
+    loops = [x for x in statements(program.body) if isinstance(x, For)]
+    assert any(x.kind is LoopKind.VECTORIZED and _holds(x, "Y") for x in loops)
+
+
+def test_a_sum_across_a_few_rows_is_vectors() -> None:
+    """A window along an axis that is not the fastest one: the vectors run along the fastest."""
+    x = te.placeholder((20, 70), name="X")
+    k = te.reduce_axis(5, "k")
+    y = te.compute((16, 70), lambda i, j: te.sum(x[i + k, j], axis=k), "Y")
+    z = te.compute((16, 70), lambda i, j: T.sqrt(y[i, j] + 1.0), "Z")
+    scheduled = default(te.program([x], z, "across"), "host")
+    assert sum("T.vectorized" in line for line in str(scheduled.body).splitlines()) >= 2
+    a = np.random.default_rng(3).random((20, 70)).astype(np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(a, 5, axis=0)
+    out = np.zeros((16, 70), np.float32)
+    build(scheduled, threads=1)(a, out)
+    np.testing.assert_allclose(out, np.sqrt(windows.sum(axis=2) + 1), rtol=1e-5)

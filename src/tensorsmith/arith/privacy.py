@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import permutations, product
 
 from tensorsmith.arith.accesses import MOST_GUARDS, Access
 from tensorsmith.arith.analyzer import Analyzer
@@ -77,11 +77,43 @@ def _is_injective(
     indices: Sequence[Expr], ranges: Mapping[Var, tuple[Expr, Expr]], facts: Analyzer
 ) -> bool:
     """Whether different values of the variables of `ranges` give different indices."""
-    try:
-        detect(indices, ranges, level=Level.INJECTIVE, analyzer=facts)
-    except ArithError:
-        return False
-    return True
+    for written in dict.fromkeys((tuple(indices), tuple(_joined(indices)))):
+        try:
+            detect(written, ranges, level=Level.INJECTIVE, analyzer=facts)
+        except ArithError:
+            continue
+        return True
+    return False
+
+
+def _joined(indices: Sequence[Expr]) -> list[Expr]:
+    """The indices with the parts of one number, ``x // n`` and ``x % n``, joined to ``x`` again:
+    they tell the same apart."""
+    found = list(indices)
+    while True:
+        pairs = ((a, b) for a, b in permutations(found, 2) if _joint(a, b) is not None)
+        pair = next(pairs, None)
+        if pair is None:
+            return found
+        joint = _joint(*pair)
+        assert joint is not None
+        found = [joint, *(e for e in found if e is not pair[0] and e is not pair[1])]
+
+
+def _joint(high: Expr, low: Expr) -> Expr | None:
+    """What two indices are parts of: ``x`` of ``x // n`` and ``x % n``, ``x % (n * m)`` of
+    ``x // n % m`` and ``x % n``."""
+    if not isinstance(low, FloorMod) or not isinstance(low.args[1], Const):
+        return None
+    x, n = low.args
+    assert isinstance(n, Const)
+    if isinstance(high, FloorDiv) and high.args == (x, n):
+        return x
+    if isinstance(high, FloorMod):
+        inner, m = high.args
+        if isinstance(m, Const) and isinstance(inner, FloorDiv) and inner.args == (x, n):
+            return FloorMod(x, const(int(n.value) * int(m.value)))
+    return None
 
 
 def _meet_themselves_only(loop: For, w: Access, a: Access, facts: Analyzer) -> bool:

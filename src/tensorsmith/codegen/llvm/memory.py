@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -37,6 +38,8 @@ STACK_BYTES: Final = 16 * 1024
 """Local buffers up to this size lie on the stack; larger ones come from the context's memory."""
 ALIGN: Final = 64
 """Bytes that divide the address of every buffer that we allocate."""
+SPREAD: Final = 2
+"""Elements from lane to lane up to which loads of all that lies between are cheaper."""
 ONE_NODE: Final = 0
 """The number of the metadata node that holds a 1."""
 
@@ -174,7 +177,9 @@ class Memory:
         if column is not None:
             raw = column
         elif lane.stride == 1:
-            raw = self.load_contiguous(buffer, lane.offset, element, lanes)
+            raw = self.load_contiguous(buffer, lane.offset, element, lanes, mask=self.function.mask)
+        elif lane.stride == SPREAD and lanes > 1:
+            raw = self.load_every_second(buffer, lane.offset, element, lanes)
         else:
             raw = self.gather(buffer, offset, lane, element, lanes)
         module = self.function.module
@@ -215,12 +220,38 @@ class Memory:
         )
         return casts.from_memory(self.function.module, self.text.value, buffer.dtype, raw, 1)
 
-    def load_contiguous(self, buffer: Buffer, offset: Expr, element: str, lanes: int) -> str:
+    def load_every_second(self, buffer: Buffer, offset: Expr, element: str, lanes: int) -> str:
+        """Every second of some neighbours, from two loads of all of these: much cheaper than a load
+        for each lane. The last lane is the last element that is loaded."""
+        emit, mask = self.text.value, self.function.mask
+        type_, masks = vector(element, lanes), vector("i1", lanes)
+        parts = []
+        for first in (0, lanes - 1):
+            own = None
+            if mask is not None:
+                kept = _places(
+                    (first + k) // SPREAD if (first + k) % SPREAD == 0 else lanes
+                    for k in range(lanes)
+                )
+                own = emit(
+                    f"shufflevector {masks} {mask}, {masks} zeroinitializer,"
+                    f" {vector('i32', lanes)} <{kept}>"
+                )
+            place = self.function.facts.simplify(offset + first)
+            parts.append(self.load_contiguous(buffer, place, element, lanes, mask=own))
+        low, high = parts
+        chosen = _places(SPREAD * k if SPREAD * k < lanes else SPREAD * k + 1 for k in range(lanes))
+        return emit(
+            f"shufflevector {type_} {low}, {type_} {high}, {vector('i32', lanes)} <{chosen}>"
+        )
+
+    def load_contiguous(
+        self, buffer: Buffer, offset: Expr, element: str, lanes: int, *, mask: str | None
+    ) -> str:
         """A load of neighbours into the lanes of a vector, under the mask."""
         pointer = self.pointer(buffer, offset)
         type_ = vector(element, lanes)
         align = self.alignment(buffer, offset)
-        mask = self.function.mask
         if mask is None:
             return self.text.value(
                 f"load {type_}, ptr {pointer}, align {align}{self.alias(buffer)}"
@@ -456,3 +487,8 @@ class Memory:
         for extent, stride in zip(shape, buffer.strides, strict=True):
             last = last + (extent - 1) * stride
         return last + buffer.offset
+
+
+def _places(places: Iterable[int]) -> str:
+    """The lanes that a shuffle takes, as its mask."""
+    return ", ".join(f"i32 {k}" for k in places)

@@ -164,9 +164,20 @@ def fastest_axis(block: Block) -> Var | None:
     The written element counts most, unless it is the accumulator of a reduction, which stays in
     registers. None if no iterator stands alone in a last subscript.
     """
-    votes: dict[Var, int] = {}
     inner = {it.var for it in block.iters}
     reduces = is_reduction(block)
+    votes = _votes(block, inner, reduces=reduces)
+    if not votes and reduces:  # windows: a load moves with an axis and with a position of a window
+        votes = _votes(block, inner, reduces=False)
+    if not votes:
+        return None
+    order = [it.var for it in block.iters]
+    return max(votes, key=lambda v: (votes[v], order.index(v)))
+
+
+def _votes(block: Block, inner: set[Var], *, reduces: bool) -> dict[Var, int]:
+    """How many accesses move with each iterator along their last dimension, weighted."""
+    votes: dict[Var, int] = {}
     for s in statements(block.body):
         if not isinstance(s, Store):
             continue
@@ -177,7 +188,4 @@ def fastest_axis(block: Block) -> Var | None:
             moving = [v for v in free_vars(*indices[-1:]) if v in inner]
             if len(moving) == 1:
                 votes[moving[0]] = votes.get(moving[0], 0) + weight
-    if not votes:
-        return None
-    order = [it.var for it in block.iters]
-    return max(votes, key=lambda v: (votes[v], order.index(v)))
+    return votes

@@ -8,6 +8,7 @@ reduction along it becomes one partial result a lane.
 from __future__ import annotations
 
 import functools
+from math import prod
 
 from tensorsmith.errors import TensorsmithError
 from tensorsmith.ir import (
@@ -18,6 +19,7 @@ from tensorsmith.ir import (
     Load,
     LoopKind,
     Seq,
+    Stmt,
     Store,
     Var,
     free_vars,
@@ -25,6 +27,7 @@ from tensorsmith.ir import (
 )
 from tensorsmith.ir.rewrite import statements
 from tensorsmith.schedule.defaults.analysis import (
+    SYMBOLIC_EXTENT,
     fastest_axis,
     is_reduction,
     other_axis,
@@ -32,6 +35,8 @@ from tensorsmith.schedule.defaults.analysis import (
     work,
 )
 from tensorsmith.schedule.defaults.attempt import Fallback, attempt
+from tensorsmith.schedule.defaults.canonical import block_of
+from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.schedule.tree import blocks_in, find_block, find_loop
@@ -43,6 +48,8 @@ PARALLEL_WORK = 2_000_000.0
 """Additions' time of work below which threads do not pay: a fork and join costs microseconds."""
 VECTORS = 4
 """Vectors that the fastest loop computes at a time, so that latencies overlap."""
+REPEATED = 1.0
+"""Work that may be done again for each point of a block, to have it in the loop of its users."""
 NEAR_TILES = 16
 """Tiles of a transposition that are read one below the other, so that few pages are in use."""
 LAST_LANES = 4
@@ -115,10 +122,9 @@ def _gather(s: Schedule, done: set[str]) -> None:
             continue
         loops = [s.get_loops(u) for u in users]
         shared = _common_loops(loops)
-        row = _row_loop(block, shared, min(len(x) for x in loops))
-        if row is None:
-            continue
-        attempt(s, functools.partial(s.compute_at, ref, row))
+        for row in _row_loops(block, shared, min(len(x) for x in loops)):
+            if attempt(s, functools.partial(_compute_in, s, ref, row)) is None:
+                break
 
 
 def _common_loops(loops: list[list[LoopRef]]) -> list[LoopRef]:
@@ -130,15 +136,32 @@ def _common_loops(loops: list[list[LoopRef]]) -> list[LoopRef]:
     return shared
 
 
-def _row_loop(block: Block, shared: list[LoopRef], depth_of_users: int) -> LoopRef | None:
-    """The innermost of the shared loops that leaves the block an axis of its own to run along: as
-    many as the block has spatial iterators, less one unless it reduces or gives one value a row."""
-    spatial = sum(it.kind is IterKind.SPATIAL for it in block.iters)
-    whole = is_reduction(block) or spatial < depth_of_users
-    depth = min(spatial if whole else spatial - 1, len(shared))
-    if depth < 1:
-        return None
-    return shared[depth - 1]
+def _row_loops(block: Block, shared: list[LoopRef], depth_of_users: int) -> list[LoopRef]:
+    """The shared loops that leave the block an axis of its own to run along, innermost first: as
+    many as the block has spatial iterators, less one unless it reduces along its fastest axis or
+    gives one value a row."""
+    spatial = [it.var for it in block.iters if it.kind is IterKind.SPATIAL]
+    along = is_reduction(block) and fastest_axis(block) not in spatial
+    whole = along or len(spatial) < depth_of_users
+    depth = min(len(spatial) if whole else len(spatial) - 1, len(shared))
+    return shared[:depth][::-1]
+
+
+def _compute_in(s: Schedule, ref: BlockRef, row: LoopRef) -> None:
+    """Compute a block in a loop of its users. Raises ScheduleError where that is not legal, or
+    where neighbouring iterations would compute much of the same: windows overlap."""
+    block = block_of(s, ref)
+    least = points(block)
+    s.compute_at(ref, row)
+    runs = prod(_size(find_loop(s.program, x.var).node) for x in s.get_loops(ref))
+    if (runs - least) * work(block) > REPEATED * least:
+        raise ScheduleError(f"block {ref.name!r} would be computed again for its neighbours")
+
+
+def _size(loop: Stmt) -> float:
+    assert isinstance(loop, For)
+    extent = loop.extent
+    return float(extent.value) if isinstance(extent, Const) else SYMBOLIC_EXTENT
 
 
 def _parallelise(s: Schedule, nest: For, target: Target) -> TensorsmithError | None:
@@ -272,7 +295,8 @@ def _vectorise_columns(
     copy = s.cache_write(ref, 0, "local")
     reduced = [x for x in s.get_loops(ref) if _is_reduced(s, ref, x)]
     extent = int(node.extent.value) if isinstance(node.extent, Const) else 0
-    if extent > lanes * COLUMN_VECTORS and len(reduced) == 1:
+    is_long = extent > lanes * COLUMN_VECTORS and len(reduced) == 1
+    if is_long and _size(find_loop(s.program, reduced[0].var).node) > SIDE_BY_SIDE:
         whole = -(-extent // lanes)
         parts = -(-whole // max(1, target.caches.l1 // 2 // (size * lanes)))
         outer, vector, lane = s.split(loop, [None, -(-whole // parts), lanes])
