@@ -112,7 +112,7 @@ def open_model(source: Source, error: TensorsmithError) -> Specialised | None:
     model = load(source, DEFAULT_LIMITS).model
     if not (isinstance(error, OpenValueError) or is_open(model.graph)):
         return None
-    return Specialised(model, min_extent=1, source=source)
+    return Specialised(model, source=source)
 
 
 def _as_argument(x: Any) -> Any:
