@@ -10,7 +10,7 @@ from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.codegen import build
 from tensorsmith.evaluate import equivalent, interpret
-from tensorsmith.ir import TensorProgram
+from tensorsmith.ir import IndexMap, TensorProgram
 from tensorsmith.schedule import Schedule, ScheduleError, Trace
 from tensorsmith.verify import verify
 from tensorsmith.verify.errors import BoundsError
@@ -159,3 +159,15 @@ def f(A: T.Buffer((6,), "int32"), C: T.Buffer((6, 4), "int32")):
     for program, result in zip((before, s.program), results, strict=True):
         interpret(program, given.copy(), result)
     np.testing.assert_array_equal(*results)
+
+
+def test_booleans_are_padded_with_booleans() -> None:
+    flags = te.placeholder((6,), "bool", "flags")
+    kept = te.compute((6,), lambda i: flags[i], "kept")
+    program = te.program([flags], te.compute((6,), lambda i: kept[i], "out"))
+    s = Schedule(program)
+    split = IndexMap.of(lambda i: (i // 4, i % 4), 1)
+    s.transform_layout(s.get_block("kept"), "kept", split, pad_value=False)
+    found, given = np.zeros(6, bool), np.array([True, False, True, True, False, True])
+    interpret(s.program, given, found)
+    np.testing.assert_array_equal(found, given)

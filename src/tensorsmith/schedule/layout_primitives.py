@@ -21,7 +21,7 @@ class LayoutPrimitives(Scheduled):
         buffer: BufferSpec,
         index_map: IndexMap | Callable[..., Sequence[ExprLike]],
         *,
-        pad_value: ExprLike | None = None,
+        pad_value: ExprLike | bool | None = None,
         change_parameter: bool = False,
     ) -> None:
         """Lay out a buffer so that its element at ``i, j, ...`` lies at ``index_map(i, j, ...)``.
