@@ -22,14 +22,16 @@ from tensorsmith.codegen.compilation import (
 )
 from tensorsmith.codegen.llvm.instructions import INSTRUCTIONS
 from tensorsmith.codegen.units import KERNEL, Written
-from tensorsmith.compiler.constants import divide, marked
+from tensorsmith.compiler.constants import marked
 from tensorsmith.compiler.costs import UNKNOWN, kernel_cost
+from tensorsmith.compiler.variants import divided
 from tensorsmith.errors import TensorsmithError
 from tensorsmith.ir import Buffer, IRModule, Store, TensorProgram, Var, const, seq
 from tensorsmith.ir.structural import structural_hash
 from tensorsmith.runtime.executable import ObjectCode
 from tensorsmith.runtime.extents import Extent, checked
 from tensorsmith.runtime.object_cache import ObjectCache, key_of
+from tensorsmith.schedule.defaults.few import few_rows
 from tensorsmith.schedule.defaults.rules import default_schedule
 from tensorsmith.script import parse_program
 from tensorsmith.target import Target
@@ -123,13 +125,16 @@ def make_kernel(
     Raises CodegenError for what no code can be made for.
     """
     given = marked(replace(program, name=KERNEL), constants)
-    trace, failure = "", ""
+    trace, failure, other = "", "", None
     try:
-        schedule = default_schedule(given, target)
+        schedule, few = default_schedule(given, target), few_rows(given, target)
         given, trace = replace(schedule.program, name=KERNEL), str(schedule.trace)
+        if few is not None:
+            other = few[0], replace(few[1].program, name=KERNEL)
+            trace += f"\n# where {few[0]}\n{few[1].trace}"
     except TensorsmithError as error:
         failure = str(error)
-    plain, parts = divide(given)
+    plain, parts = divided(given, other)
     rest = Part(_head(plain, key), compile_kernel(plain, target, check_bounds=check_bounds))
     costs = kernel_cost(program)
     if parts is None:

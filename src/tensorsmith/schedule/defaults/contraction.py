@@ -8,7 +8,7 @@ from math import prod
 from tensorsmith.ir import Block, Const, Load
 from tensorsmith.schedule.defaults.analysis import SYMBOLIC_EXTENT, Contraction, contraction
 from tensorsmith.schedule.defaults.canonical import block_of
-from tensorsmith.schedule.defaults.packed import schedule_packed
+from tensorsmith.schedule.defaults.packed import CONSTANTS, schedule_packed
 from tensorsmith.schedule.defaults.streamed import schedule_streamed
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import BlockRef
@@ -34,11 +34,17 @@ def product(block: Block) -> Contraction | None:
 
 
 def schedule_contraction(
-    s: Schedule, ref: BlockRef, target: Target, free: Collection[str] = ()
+    s: Schedule,
+    ref: BlockRef,
+    target: Target,
+    free: Collection[str] = (),
+    *,
+    one_row: bool = False,
 ) -> None:
     """Schedule a block that is a `product`, with those of the blocks `free` around it that compute
     its operands, or use its result, element by element.
 
+    one_row: for calls where the result has very few rows, though others may give it more.
     Raises ScheduleError where a step is not legal.
     """
     block = block_of(s, ref)
@@ -47,15 +53,30 @@ def schedule_contraction(
         raise ScheduleError(f"block {ref.name!r} is no product of matrices")
     if is_streamed(block, what):
         schedule_streamed(s, ref, what, target, free)
+    elif one_row and is_plain(block, what) and _is_given(s, what.right):
+        if not _lies_along(what.right, block, what.n[0]):
+            raise ScheduleError(f"the columns of {what.right.buffer.name!r} do not lie in rows")
+        schedule_streamed(s, ref, what, target, free)
     else:
-        schedule_packed(s, ref, what, target, free)
+        schedule_packed(s, ref, what, target, free, one_row=one_row)
 
 
 def is_streamed(block: Block, what: Contraction) -> bool:
     """Whether the result has few rows, and one iterator plays each part."""
-    plain = len(what.m) == len(what.n) == len(what.k) == 1 and _size(block, what.batch) == 1
     few = FEW_ROWS if what.output.dtype.is_float else FEW_ROWS_OF_INTEGERS
-    return plain and _size(block, what.m) <= few
+    return is_plain(block, what) and _size(block, what.m) <= few
+
+
+def is_plain(block: Block, what: Contraction) -> bool:
+    """Whether one iterator plays each part, and there are no batches."""
+    return len(what.m) == len(what.n) == len(what.k) == 1 and _size(block, what.batch) == 1
+
+
+def _is_given(s: Schedule, load: Load) -> bool:
+    """Whether an operand comes with each call, and is not the same in all."""
+    constants = s.program.attrs.get(CONSTANTS, ())
+    assert isinstance(constants, tuple)
+    return load.buffer in s.program.buffers and load.buffer.name not in constants
 
 
 def _lies_along(load: Load, block: Block, at: int) -> bool:

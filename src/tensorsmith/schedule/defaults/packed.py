@@ -93,10 +93,12 @@ def schedule_packed(
     free: Collection[str],
     *,
     tiles: Tiles | None = None,
+    one_row: bool = False,
 ) -> None:
     """Schedule a contraction. Raises ScheduleError where a step is not legal.
 
     free: the blocks that may become part of it. tiles: those to take, where they are known.
+    one_row: whether rows are computed one by one, for results of very few.
     """
     dot = dot_for(block_of(s, ref), what, target)
     product = as_product(s, ref, what)
@@ -109,6 +111,8 @@ def schedule_packed(
     sizes = Sizes(m, n, k, what.output.dtype.bytes, what.right.dtype.bytes)
     if tiles is None:
         tiles = choose_tiles(sizes, target, batches)
+    if one_row:
+        tiles = tiles.of_one_row()
     width = 1 if dot is None else dot.width
     operands = _operands(s, product, tiles, free, width)
     result = with_users(s, product.result, product.axes, free)
@@ -141,7 +145,11 @@ def schedule_packed(
     if target.cores > 1 and sizes.flops * batches >= PARALLEL_FLOPS:
         shared = [(a, b) for a, b in zip(packing, places, strict=True) if a is not None]
         even = batches % target.cores == 0 or batches >= 4 * target.cores
-        _parallel(s, nest, shared, even)
+        if one_row:  # what is constant is packed as for many rows
+            worth = replace(sizes, m=1).flops >= PARALLEL_FLOPS
+            _parallel_columns(s, nest, shared, worth=worth)
+        else:
+            _parallel(s, nest, shared, even)
 
 
 def _known(extent: Expr) -> int | None:
@@ -287,9 +295,9 @@ def _nest(s: Schedule, product: Product, tiles: Tiles, lanes: int, width: int) -
     """Tile the loops of the product. width: steps of `k` that one instruction takes."""
     *batches, m, n, k = s.get_loops(product.block)
     strip = panel = None
-    parts = [tiles.columns // lanes, lanes]
+    parts = [tiles.columns * tiles.across // lanes, lanes]
     if tiles.strip:
-        strip, column, vector, lane = s.split(n, [None, tiles.strip, *parts])
+        strip, column, vector, lane = s.split(n, [None, tiles.strip // tiles.across, *parts])
     else:
         column, vector, lane = s.split(n, [None, *parts])
     if tiles.panel > 1:
@@ -406,4 +414,15 @@ def _parallel(
         raise error
     for loop, place in packing:
         if place is None or place is nest.batch or (place is nest.strip and outer is nest.panel):
+            s.parallel(loop)
+
+
+def _parallel_columns(
+    s: Schedule, nest: Nest, packing: list[tuple[LoopRef, LoopRef | None]], *, worth: bool
+) -> None:
+    """Run strips of columns on threads, if that is worth it, and what is packed before all."""
+    if worth:
+        s.parallel(nest.strip or nest.column)
+    for loop, place in packing:
+        if place is None:
             s.parallel(loop)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from dataclasses import replace
 
 from tensorsmith.ir import TensorProgram
 from tensorsmith.schedule.defaults.attempt import Fallback, attempt
@@ -38,11 +40,13 @@ def default_schedule(
     target: Target | str = "host",
     *,
     fallbacks: list[Fallback] | None = None,
+    one_row: bool = False,
 ) -> Schedule:
     """The schedule that `default` applies; its trace says what was decided.
 
     fallbacks: takes a note of each block that the rule of its kind could not be applied to. Such a
     block has a plainer schedule, and is slower than it might be.
+    one_row: for products whose results have very few rows in the call (see `few_rows`).
     """
     if isinstance(target, str):
         target = Target.named(target)
@@ -53,20 +57,38 @@ def default_schedule(
         if name not in rest or product(block_of(s, s.get_block(name))) is None:
             continue
         known = {b.name for b in blocks_in(s.program.body)}
-        step = functools.partial(_contraction, s, name, target, tuple(rest))
-        error = attempt(s, step)
-        if error is None:
+        rule = functools.partial(_contraction, s, name, tuple(rest), one_row=one_row)
+        if _take_product(s, name, target, rule, notes):
             rest = _untouched(s, rest, known, name)
-        else:
-            notes.append(Fallback("product", name, error))
     done = {b.name for b in blocks_in(s.program.body)}.difference(rest)
     schedule_rows(s, target, done, notes)
     schedule_steps(s, target, notes)
     return s
 
 
-def _contraction(s: Schedule, name: str, target: Target, rest: tuple[str, ...]) -> None:
-    schedule_contraction(s, s.get_block(name), target, rest)
+def _contraction(
+    s: Schedule, name: str, free: tuple[str, ...], target: Target, *, one_row: bool
+) -> None:
+    schedule_contraction(s, s.get_block(name), target, free, one_row=one_row)
+
+
+def _take_product(
+    s: Schedule,
+    name: str,
+    target: Target,
+    rule: Callable[[Target], None],
+    notes: list[Fallback],
+) -> bool:
+    """Schedule a product, without threads if they are what is not legal; whether that was done."""
+    error = attempt(s, functools.partial(rule, target))
+    if error is None:
+        return True
+    alone = replace(target, cores=1)
+    if target.cores > 1 and not attempt(s, functools.partial(rule, alone)):
+        notes.append(Fallback("threads", name, error))
+        return True
+    notes.append(Fallback("product", name, error))
+    return False
 
 
 def _untouched(s: Schedule, rest: list[str], known: set[str], name: str) -> list[str]:

@@ -63,6 +63,8 @@ def schedule_streamed(
 ) -> None:
     """Schedule a contraction with one `m`, one `n` and one `k`, whose right operand lies along `n`.
 
+    Rows whose number only the call tells are computed one by one.
+
     free: the blocks that may become part of it. Raises ScheduleError where a step is not legal.
     """
     for producer in s.get_producers(ref):
@@ -70,20 +72,26 @@ def schedule_streamed(
         if isinstance(store, Store) and store.buffer is what.right.buffer:
             with_producer(s, producer, free)
     block = block_of(s, ref)
+    by_row = not isinstance(block.iters[what.m[0]].extent, Const)
     rows, columns, depth = (_extent(block, at[0]) for at in (what.m, what.n, what.k))
+    rows = 1 if by_row else rows
     element = what.output.dtype.bytes
     strips = choose_strips(rows, columns, depth, element, target)
     lanes = target.lanes(element)
     m, n, k = (_loop(s, ref, block.iters[at[0]].var) for at in (what.m, what.n, what.k))
     copy = s.cache_write(ref, 0, "local")
     outer, vector, lane = s.split(n, [None, strips.vectors, lanes])
+    around = [outer]
+    if by_row:
+        row, m = s.split(m, [None, 1])
+        around = [row, outer]
     if strips.in_registers:
-        s.reorder(outer, k, m, vector, lane)
+        s.reorder(*around, k, m, vector, lane)
         s.unroll(vector)
         steps = k
     else:
         steps, step = s.split(k, [None, strips.side_by_side])
-        s.reorder(outer, steps, vector, step, m, lane)
+        s.reorder(*around, steps, vector, step, m, lane)
         s.unroll(step)
     copy = with_users(s, copy, (), free)
     s.reverse_compute_at(copy, outer)
@@ -94,7 +102,7 @@ def schedule_streamed(
         inner = last if made is first else s.split(last, [None, lanes])[1]
         s.vectorize(inner)
         if strips.in_registers:
-            for loop in s.get_loops(made)[1:-1]:
+            for loop in s.get_loops(made)[len(around) : -1]:
                 s.unroll(loop)
     if target.cores > 1 and 2.0 * rows * columns * depth >= PARALLEL_FLOPS:
         s.parallel(outer)

@@ -6,7 +6,7 @@ Source: Low, Igual, Smith, Quintana-Orti, Analytical modeling is enough for high
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensorsmith.target import Target
 
@@ -41,7 +41,7 @@ class Tiles:
     rows, columns: of the tile of the result in registers. panel: tiles of rows whose part of A is
     packed at a time, to stay in the second-level cache; 0 for all. strip: tiles of columns whose
     part of B is packed at a time, to stay in the cache behind; 0 for all. pack_a, pack_b: whether
-    operands are packed at all.
+    operands are packed at all. across: tiles of columns that are computed side by side.
     """
 
     rows: int
@@ -50,6 +50,13 @@ class Tiles:
     strip: int
     pack_a: bool = True
     pack_b: bool = True
+    across: int = 1
+
+    def of_one_row(self) -> Tiles:
+        """The same with one row in registers, and so more columns; B is packed as it was."""
+        whole = self.strip or 1
+        across = next(a for a in (4, 3, 2, 1) if whole % a == 0)
+        return replace(self, rows=1, panel=1, across=across, pack_a=False)
 
 
 def choose_tiles(sizes: Sizes, target: Target, batch: int = 1) -> Tiles:

@@ -1,0 +1,76 @@
+"""Kernels with a schedule of their own for few rows."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tensorsmith.compiler import compile
+from tensorsmith.compiler.constants import marked
+from tensorsmith.compiler.pipeline import run
+from tensorsmith.compiler.variants import divided
+from tensorsmith.ir import If, IRModule, Var
+from tensorsmith.ir.rewrite import statements
+from tensorsmith.ops import OPERATORS, GraphBuilder
+from tensorsmith.schedule import default_schedule
+from tensorsmith.schedule.defaults.few import MOST_ROWS, few_rows
+from tensorsmith.target import Target
+
+DEPTH, COLUMNS = 200, 300
+
+
+def product(kind):
+    """A product with rows of any number, a bias and a rectifier; and the other operand."""
+    rng = np.random.default_rng(0)
+    shape = (COLUMNS, DEPTH) if kind == "turned" else (DEPTH, COLUMNS)
+    weight = rng.integers(-5, 6, shape).astype(np.int8 if kind == "quantised" else np.float32)
+    b = GraphBuilder(OPERATORS)
+    x = b.param("x", (Var("rows", low=1), DEPTH), "float32")
+    w = b.param("w", shape, "float32") if kind == "given" else b.constant(weight)
+    if kind == "quantised":
+        w = b("mul", b("cast", w, dtype="float32"), b.constant(np.float32(0.5)))
+    if kind == "turned":
+        w = b("transpose", w, axes=(1, 0))
+    bias = rng.integers(-5, 6, COLUMNS).astype(np.float32)
+    y = b("relu", b("add", b("matmul", x, w), b.constant(bias)))
+    module = IRModule.of(b.function("main", [y]))
+    right = weight.T if kind == "turned" else weight
+    right = right * np.float32(0.5) if kind == "quantised" else right
+    return module, weight, right, bias
+
+
+@pytest.mark.parametrize("kind", ["constant", "given", "quantised", "turned"])
+def test_few_rows_and_many_give_the_same(kind):
+    module, weight, right, bias = product(kind)
+    model = compile(module, threads=1)
+    rng = np.random.default_rng(1)
+    for rows in (1, 2, MOST_ROWS, MOST_ROWS + 1, 8, 9, 17):
+        x = rng.integers(-5, 6, (rows, DEPTH)).astype(np.float32)
+        given = (x, weight) if kind == "given" else (x,)
+        np.testing.assert_array_equal(model(*given), np.maximum(x @ right + bias, 0))
+
+
+@pytest.mark.parametrize("cores", [1, 4])
+def test_what_is_constant_is_packed_once_for_both(cores):
+    module, *_ = product("constant")
+    (program,) = run(module).programs.values()
+    target = replace(Target.named("x86-64-v3"), cores=cores)
+    given = marked(program, [1, 2])
+    few = few_rows(given, target)
+    assert few is not None
+    condition, schedule = few
+    rest, parts = divided(default_schedule(given, target).program, (condition, schedule.program))
+    assert parts is not None
+    assert parts.rest is rest
+    assert any(isinstance(s, If) for s in statements(rest.body))
+    assert not any(isinstance(s, If) for s in statements(parts.before.body))
+
+
+def test_there_is_no_case_of_few_rows_where_they_are_known_or_columns_are_not():
+    b = GraphBuilder(OPERATORS)
+    x = b.param("x", (4, DEPTH), "float32")
+    y = b.param("y", (DEPTH, Var("columns", low=1)), "float32")
+    z = b.param("z", (DEPTH, COLUMNS), "float32")
+    module = IRModule.of(b.function("main", [b("matmul", x, y), b("matmul", x, z)]))
+    for program in run(module).programs.values():
+        assert few_rows(program, Target.named("x86-64-v3")) is None
