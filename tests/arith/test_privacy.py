@@ -144,3 +144,22 @@ def test_parts_of_one_number_tell_it():
     assert not apart(lambda x: (x // 11 % 3, x % 11))
     assert not apart(lambda x: (x // 11, x % 10))
     assert not apart(lambda x: (x // 12, x % 11))
+
+
+def rows(extent, guard):
+    """Whether 4 iterations of i around one of j, below `extent`, are said to touch different
+    elements, at ``i * 34 + j``, where ``guard(i, j)``."""
+    i, j = Var("i"), Var("j")
+    store = Store(T, (i * 34 + j, const(0)), const(0, "int32"))
+    loop = For(i, const(4), For(j, const(extent), If(guard(i, j), store)))
+    facts = Analyzer()
+    facts.bind(i, loop.start, loop.extent)
+    return touch_apart(loop, collect_accesses(loop.body), facts)
+
+
+def test_guards_keep_rows_apart():
+    assert rows(36, lambda _, j: j < 34)
+    assert rows(36, lambda _, j: j <= 33)
+    assert not rows(36, lambda _, j: j < 35)
+    assert not rows(36, lambda i, _: i < 34)
+    assert not rows(36, lambda i, _: Load(OTHER, (i, i)) < 5)

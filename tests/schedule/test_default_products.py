@@ -13,6 +13,7 @@ from tensorsmith.codegen import build
 from tensorsmith.codegen.llvm.module import print_llvm
 from tensorsmith.evaluate import interpret
 from tensorsmith.ir import For, IRModule, Seq, TensorProgram
+from tensorsmith.ops.convolution import conv
 from tensorsmith.schedule import Fallback, default, default_schedule
 from tensorsmith.target import Target
 from tensorsmith.verify import verify
@@ -157,6 +158,26 @@ def test_rows_of_images_need_not_fill_vectors() -> None:
     out = np.zeros((40, 25, 25), np.float32)
     run(program, image, weight, out)
     np.testing.assert_array_equal(out, np.einsum("chwpq,fcpq->fhw", windows, weight).clip(0))
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize(("groups", "each"), [(2, 16), (3, 17), (4, 34)])
+def test_groups_are_batches_of_products(groups: int, each: int, kernel: int) -> None:
+    """What follows sees one axis of channels, and is done on the tiles of each group."""
+    rng = np.random.default_rng(each)
+    image = whole(rng, 1, groups * 5, 14, 14)
+    weight = whole(rng, groups * each, 5, kernel, kernel)
+    x, w = (te.placeholder(a.shape, name=n) for a, n in ((image, "X"), (weight, "W")))
+    y = conv(x, w, groups=groups)
+    z = te.compute(y.shape, lambda n, f, *at: T.max(y[(n, f, *at)], T.float32(0)), "Z")
+    program = te.program([x, w], z, "grouped", attrs={"contract": True})
+    parts = np.lib.stride_tricks.sliding_window_view(image[0], (kernel, kernel), (1, 2))
+    parts = parts.reshape(groups, 5, *parts.shape[1:])
+    apart = weight.reshape(groups, each, 5, kernel, kernel)
+    expected = np.einsum("gchwpq,gfcpq->gfhw", parts, apart).clip(0)
+    out = np.zeros((1, groups * each, *expected.shape[2:]), np.float32)
+    run(program, image, weight, out)
+    np.testing.assert_array_equal(out[0], expected.reshape(out.shape[1:]))
 
 
 @pytest.mark.parametrize("least", [0, 1])

@@ -18,11 +18,14 @@ from tensorsmith.arith.regions import relaxed_region, union_region
 from tensorsmith.errors import ArithError
 from tensorsmith.ir.buffer import Region
 from tensorsmith.ir.expr import (
+    And,
     Const,
     Expr,
     FloorDiv,
     FloorMod,
+    Le,
     Load,
+    Lt,
     Var,
     const,
     free_vars,
@@ -30,7 +33,7 @@ from tensorsmith.ir.expr import (
     substitute,
 )
 from tensorsmith.ir.rewrite import children, expressions
-from tensorsmith.ir.stmt import Block, For, If, Stmt, Store, While
+from tensorsmith.ir.stmt import TRUE, Block, For, If, Stmt, Store, While
 
 # --- Apart -----------------------------------------------------------------------------------
 
@@ -74,15 +77,24 @@ def _on_a_grid(loop: For, box: Region, facts: Analyzer) -> bool:
 
 
 def _is_injective(
-    indices: Sequence[Expr], ranges: Mapping[Var, tuple[Expr, Expr]], facts: Analyzer
+    indices: Sequence[Expr],
+    ranges: Mapping[Var, tuple[Expr, Expr]],
+    facts: Analyzer,
+    guards: Sequence[Expr] = (),
 ) -> bool:
-    """Whether different values of the variables of `ranges` give different indices."""
-    for written in dict.fromkeys((tuple(indices), tuple(_joined(indices)))):
-        try:
-            detect(written, ranges, level=Level.INJECTIVE, analyzer=facts)
-        except ArithError:
-            continue
-        return True
+    """Whether different values of the variables of `ranges`, those for which all `guards` hold,
+    give different indices."""
+    bounds = [g for g in guards if isinstance(g, (Lt, Le)) and ranges.keys() & set(free_vars(g))]
+    together: Expr = TRUE
+    for bound in bounds:
+        together = bound if together is TRUE else And(together, bound)
+    for predicate in dict.fromkeys((TRUE, together)):
+        for written in dict.fromkeys((tuple(indices), tuple(_joined(indices)))):
+            try:
+                detect(written, ranges, predicate, level=Level.INJECTIVE, analyzer=facts)
+            except ArithError:
+                continue
+            return True
     return False
 
 
@@ -129,13 +141,18 @@ def _meet_themselves_only(loop: For, w: Access, a: Access, facts: Analyzer) -> b
         if not (facts.equal(start, own.start) and facts.equal(extent, own.extent)):
             return False
     indices = [start for start, _ in w.region.ranges]
-    others = [substitute(start, renamed) for start, _ in a.region.ranges]
-    if not all(facts.equal(x, y) for x, y in zip(indices, others, strict=True)):
+    theirs_too = [substitute(start, renamed) for start, _ in a.region.ranges]
+    if not all(facts.equal(x, y) for x, y in zip(indices, theirs_too, strict=True)):
         return False
     ranges = {v: (x.start, x.extent) for v, x in mine.items()}
     if loop.var not in ranges or any(v in ranges for r in ranges.values() for v in free_vars(*r)):
         return False
-    return _is_injective(indices, ranges, facts)
+    same = {substitute(g, renamed) for g in a.guards}
+    others = {x.var for x in w.loops}.difference(ranges)
+    guards = [
+        g for g in w.guards if g in same and not _is_data(g, w) and others.isdisjoint(free_vars(g))
+    ]
+    return _is_injective(indices, ranges, facts, guards)
 
 
 def _moving(loop: For, a: Access) -> dict[Var, For] | None:

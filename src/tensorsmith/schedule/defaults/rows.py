@@ -292,11 +292,15 @@ def _vectorise_columns(
     assert isinstance(block, Block)
     size = _element_bytes(block)
     lanes = target.lanes(size)
+    if not any(_is_reduced(s, ref, x) for x in s.get_loops(ref)):
+        raise ScheduleError(f"block {ref.name!r} has no loop to reduce over")
     copy = s.cache_write(ref, 0, "local")
     reduced = [x for x in s.get_loops(ref) if _is_reduced(s, ref, x)]
     extent = int(node.extent.value) if isinstance(node.extent, Const) else 0
     is_long = extent > lanes * COLUMN_VECTORS and len(reduced) == 1
-    if is_long and _size(find_loop(s.program, reduced[0].var).node) > SIDE_BY_SIDE:
+    if is_long and _size(find_loop(s.program, reduced[0].var).node) <= SIDE_BY_SIDE:
+        is_long = False
+    if is_long:
         whole = -(-extent // lanes)
         parts = -(-whole // max(1, target.caches.l1 // 2 // (size * lanes)))
         outer, vector, lane = s.split(loop, [None, -(-whole // parts), lanes])
@@ -312,7 +316,7 @@ def _vectorise_columns(
     first = s.decompose_reduction(ref, reduced[0])
     s.vectorize(s.get_loops(first)[-1])
     last = s.get_loops(copy)[-1]
-    s.vectorize(s.split(last, [None, lanes])[1] if extent > lanes * COLUMN_VECTORS else last)
+    s.vectorize(s.split(last, [None, lanes])[1] if is_long else last)
 
 
 def _is_reduced(s: Schedule, ref: BlockRef, loop: LoopRef) -> bool:

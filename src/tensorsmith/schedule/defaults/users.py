@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection
+from itertools import pairwise
 
-from tensorsmith.ir import Store
+from tensorsmith.ir import (
+    Buffer,
+    Const,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IndexMap,
+    Iter,
+    Load,
+    Store,
+    Var,
+    postorder,
+)
+from tensorsmith.ir.rewrite import expressions
 from tensorsmith.schedule.defaults.analysis import is_reduction
 from tensorsmith.schedule.defaults.attempt import attempt
 from tensorsmith.schedule.defaults.canonical import Axes, block_of, fuse_user, groups_of_user
@@ -43,11 +57,38 @@ def _joined(s: Schedule, result: BlockRef, user: BlockRef, axes: Axes) -> Axes |
     found: list[Axes] = []
 
     def join() -> None:
+        take_apart(s, user, made.buffer)
         groups = groups_of_user(s, user, made.buffer, axes)
         s.compute_inline(result)
         found.append(fuse_user(s, user, groups) if groups else axes)
 
     return None if attempt(s, join) else found[0]
+
+
+def take_apart(s: Schedule, user: BlockRef, made: Buffer) -> None:
+    """Give a block two iterators for each one that it reads a buffer with the parts of,
+    ``made[v // n, v % n]``, as what follows a grouped convolution does."""
+    block = block_of(s, user)
+    own = {it.var: it for it in block.iters}
+    parts: dict[Expr, Expr] = {}
+    for load in (e for e in postorder(*expressions(block.body)) if isinstance(e, Load)):
+        for high, low in pairwise(load.indices if load.buffer is made else ()):
+            if not isinstance(high, FloorDiv) or not isinstance(low, FloorMod):
+                continue
+            v, n = high.args
+            if low.args == high.args and isinstance(v, Var) and v in own and _divides(n, own[v]):
+                parts[v] = n
+    if not parts:
+        return
+    inputs = tuple(Var(f"i{d}") for d in range(len(block.iters)))
+    outputs: list[Expr] = []
+    for v, it in zip(inputs, block.iters, strict=True):
+        outputs.extend((v // parts[it.var], v % parts[it.var]) if it.var in parts else (v,))
+    s.transform_block_layout(user, IndexMap(inputs, outputs))
+
+
+def _divides(n: Expr, it: Iter) -> bool:
+    return isinstance(n, Const) and isinstance(it.extent, Const) and it.extent.value % n.value == 0
 
 
 def has_producer(s: Schedule, user: BlockRef, free: Collection[str]) -> bool:
