@@ -13,7 +13,7 @@ import pytest
 import tensorsmith
 
 ROOT = Path(__file__).resolve().parent.parent
-CORE_DEPENDENCIES = {"llvmlite", "ml-dtypes", "numpy", "platformdirs"}
+CORE_DEPENDENCIES = {"llvmlite", "ml-dtypes", "numpy", "onnx", "platformdirs", "typer"}
 
 
 def build_wheel(folder: Path) -> Path:

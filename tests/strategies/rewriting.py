@@ -61,7 +61,7 @@ class _Renaming:
         if isinstance(x, Mapping):
             return {key: self.visit(value) for key, value in x.items()}
         if dataclasses.is_dataclass(x) and not isinstance(x, type):
-            names = [f.name for f in dataclasses.fields(x) if f.name != "span"]
+            names = [f.name for f in dataclasses.fields(x) if f.init and f.name != "span"]
             return replace(x, **{name: self.visit(getattr(x, name)) for name in names})
         return x
 

@@ -150,7 +150,7 @@ def _div_atom(facts: Analyzer, rest: Polynomial, inner: Expr, c: int) -> Expr:
             d = int(x.args[1].value)
             total = dict(facts.polynomial(x.args[0]))
             add_scaled(total, {(): 1}, k * d)
-            if fits(total) and fits({(): c * d}):
+            if d and fits(total) and fits({(): c * d}):
                 return _div_const(facts, total, c * d, FloorDiv(inner, Const(c, index)))
         if type(x) is FloorMod and type(x.args[1]) is Const and not k:
             m = int(x.args[1].value)
