@@ -115,3 +115,16 @@ def test_no_false_order_of_what_is_known_modulo(step, residue, divisor):
         known = analyzer.prove(remainder <= divisor + shift - slack)
         truths = {b % divisor <= divisor + shift - slack for _, b in reach}
         assert known is None or truths == {known}
+
+
+def test_what_is_left_of_a_multiple_does_not_hide_it():
+    """The rows of an image that a window of stride 2 reads, where the extents are not known."""
+    height, width, at, tap = (Var(name) for name in ("h", "w", "at", "tap"))
+    facts = Analyzer()
+    facts.learn(height >= 1)
+    facts.learn(width >= 1)
+    rows, columns = (height + 1) // 2, (width + 1) // 2
+    facts.bind(at, 0, rows * columns)
+    facts.bind(tap, 0, 9)
+    assert facts.prove(at // columns * 2 + tap % 3 < rows * 2 + 1) is True
+    assert facts.prove(at // columns * 2 + tap % 3 < rows * 2) is not True

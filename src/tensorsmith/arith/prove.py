@@ -60,6 +60,15 @@ def _loosened(facts: Analyzer, p: Polynomial) -> Polynomial:
     return result
 
 
+def _divided(p: Polynomial) -> Polynomial:
+    """`p` by what divides all of its coefficients but the constant, which is rounded down: not
+    negative if and only if `p` is not."""
+    factor = gcd(*(c for m, c in p.items() if m))
+    if factor <= 1:
+        return p
+    return {m: c // factor for m, c in p.items() if c // factor}
+
+
 class _Proof:
     def __init__(self, facts: Analyzer) -> None:
         self.facts = facts
@@ -69,6 +78,7 @@ class _Proof:
         self.budget -= 1
         if self.budget < 0:
             return False
+        p = _divided(p)
         low = self.facts.interval(p).low
         if low is not None and low >= 0:
             return True
