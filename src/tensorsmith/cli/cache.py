@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tensorsmith import knobs
 from tensorsmith.cli.display import out, print_json, size_text, table
 from tensorsmith.errors import TensorsmithError
-from tensorsmith.runtime.object_cache import ObjectCache
+
+if TYPE_CHECKING:
+    from tensorsmith.runtime.object_cache import ObjectCache
 
 app = typer.Typer(no_args_is_help=True, help="List, check or remove the compiled code on disk.")
 
@@ -19,6 +21,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def _cache() -> ObjectCache:
     """The cache as the environment places it, also when it is switched off."""
+    from tensorsmith.runtime.object_cache import ObjectCache
+
     return ObjectCache(knobs.cache_folder(), knobs.cache_limit_bytes())
 
 

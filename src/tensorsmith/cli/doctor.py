@@ -9,21 +9,19 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
 import typer
 
 import tensorsmith
-from tensorsmith import knobs, te
+from tensorsmith import knobs
 from tensorsmith.cli.display import out, print_json, size_text, working
-from tensorsmith.codegen import build
-from tensorsmith.codegen.limits import measure
 from tensorsmith.errors import TensorsmithError
-from tensorsmith.ir import TensorProgram
-from tensorsmith.runtime.jit import llvm_version
-from tensorsmith.schedule import default
 from tensorsmith.target import Target
+
+if TYPE_CHECKING:
+    from tensorsmith.ir import TensorProgram
 
 PACKAGES: Final = ("numpy", "llvmlite", "onnx", "ml_dtypes", "onnxruntime", "torch")
 SHOWN_FEATURES: Final = (
@@ -55,6 +53,8 @@ def doctor(
         facts = _facts()
         findings = [_try(name, check) for name, check in _CHECKS.items()]
         if limits:
+            from tensorsmith.codegen.limits import measure
+
             facts["limits"] = [asdict(measure(t)) for t in sorted({1, Target.host().cores})]
     if as_json:
         print_json({**facts, "checks": [asdict(f) for f in findings]})
@@ -65,6 +65,8 @@ def doctor(
 
 
 def _facts() -> dict[str, Any]:
+    from tensorsmith.runtime.jit import llvm_version
+
     host = Target.host()
     return {
         "tensorsmith": tensorsmith.__version__,
@@ -102,6 +104,8 @@ def _try(name: str, check: Callable[[], str | None]) -> Finding:
 
 
 def _matmul(size: int) -> TensorProgram:
+    from tensorsmith import te
+
     a, b = (te.placeholder((size, size), name=n) for n in "AB")
     k = te.reduce_axis(size, "k")
     product = te.compute((size, size), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), "C")
@@ -109,6 +113,9 @@ def _matmul(size: int) -> TensorProgram:
 
 
 def _compiles(threads: int) -> str | None:
+    from tensorsmith.codegen import build
+    from tensorsmith.schedule import default
+
     size = 96
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, (size, size)).astype(np.float32) for _ in "ab")

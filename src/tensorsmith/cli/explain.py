@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tensorsmith.cli.display import out, print_json, shorter, table, working
 from tensorsmith.cli.models import Json, ModelPath, TargetName, is_compiled
-from tensorsmith.compiler import PIPELINE, Compilation, Event, lower_model
 from tensorsmith.errors import TensorsmithError
-from tensorsmith.frontend.onnx import from_onnx
-from tensorsmith.graph.report import FusionReport, fusion_report
-from tensorsmith.ir import GraphFunction
-from tensorsmith.ir.graph import Apply, Binding, CallProgram, Constant, bodies
+
+if TYPE_CHECKING:
+    from tensorsmith.compiler import Compilation, Event
+    from tensorsmith.graph.report import FusionReport
+    from tensorsmith.ir import GraphFunction
+    from tensorsmith.ir.graph import Binding
 
 READ = "read"
 """What `--after` calls the module before all passes."""
@@ -42,6 +43,10 @@ def explain(
 ) -> None:
     """Say which nodes were computed at compile time, which became one kernel, which did not and
     why, and which rules failed."""
+    from tensorsmith.compiler import lower_model
+    from tensorsmith.frontend.onnx import from_onnx
+    from tensorsmith.graph.report import fusion_report
+
     if is_compiled(model):
         raise TensorsmithError(f"{model} is compiled: what led there is gone", try_="the ONNX file")
     events: list[Event] = []
@@ -64,6 +69,8 @@ def explain(
 
 def _print_after(text: str, wanted: str, module: Any) -> None:
     """Print the module after the pass `wanted`."""
+    from tensorsmith.compiler import PIPELINE
+
     names = [READ]
     for apply in PIPELINE:
         if wanted == names[-1]:
@@ -98,6 +105,8 @@ def _before_grouping(made: Compilation, events: list[Event]) -> GraphFunction:
 
 
 def _bindings(bindings: tuple[Binding, ...]) -> Iterator[Binding]:
+    from tensorsmith.ir.graph import bodies
+
     for binding in bindings:
         yield binding
         for body in bodies(binding):
@@ -106,6 +115,8 @@ def _bindings(bindings: tuple[Binding, ...]) -> Iterator[Binding]:
 
 def _sources(graph: GraphFunction) -> dict[str, list[str]]:
     """The model's nodes in each kernel."""
+    from tensorsmith.ir.graph import CallProgram
+
     found: dict[str, dict[str, None]] = {}
     for binding in _bindings(graph.body):
         if isinstance(binding, CallProgram):
@@ -115,6 +126,8 @@ def _sources(graph: GraphFunction) -> dict[str, list[str]]:
 
 def _facts(made: Compilation, events: list[Event], report: FusionReport) -> dict[str, Any]:
     """All that there is to say, as what JSON knows."""
+    from tensorsmith.ir.graph import Apply, CallProgram, Constant
+
     before = [b for b in _bindings(made.graph.body) if isinstance(b, Apply)]
     left = {s for nodes in _sources(made.lowered).values() for s in nodes}
     gone = dict.fromkeys(s for b in before for s in b.sources if s not in left)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tensorsmith.errors import ShapeError, TensorsmithError
-from tensorsmith.ir.dtype import dtype as as_dtype
-from tensorsmith.runtime.model import TensorInfo
+
+if TYPE_CHECKING:
+    from tensorsmith.runtime.model import TensorInfo
 
 Array = np.ndarray[Any, Any]
 FILLS: Final = ("random", "zeros", "ones")
@@ -106,6 +107,8 @@ def _from_files(files: Iterable[str]) -> dict[str, Array]:
 def _made_up(
     info: TensorInfo, known: Mapping[str, int], fill: str | None, rng: np.random.Generator
 ) -> Array:
+    from tensorsmith.ir.dtype import dtype as as_dtype
+
     shape = tuple(known.get(e, 1) if isinstance(e, str) else e for e in info.shape)
     type_ = as_dtype(info.dtype)
     assert type_.numpy is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -12,7 +12,9 @@ import typer
 from tensorsmith.cli.display import working
 from tensorsmith.cli.feeding import inputs_for, sizes
 from tensorsmith.errors import TensorsmithError
-from tensorsmith.runtime.model import Model
+
+if TYPE_CHECKING:
+    from tensorsmith.runtime.model import Model
 
 Array = np.ndarray[Any, Any]
 
@@ -59,6 +61,8 @@ def open_model(
     if not path.exists():
         raise TensorsmithError(f"there is no file {path}")
     if is_compiled(path):
+        from tensorsmith.runtime.model import Model
+
         return Model.load(path, threads=threads)
     from tensorsmith.compiler import compile
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,8 +19,10 @@ from tensorsmith.cli.models import (
     feeds,
     open_model,
 )
-from tensorsmith.codegen.limits import Limits, measure
-from tensorsmith.runtime.model_profile import KernelTimes, ModelProfile
+
+if TYPE_CHECKING:
+    from tensorsmith.codegen.limits import Limits
+    from tensorsmith.runtime.model_profile import KernelTimes, ModelProfile
 
 SHOWN_SHARE: Final = 0.002
 """Kernels that take less of the time are counted together."""
@@ -47,6 +49,8 @@ def profile(
 
     GFLOP/s and GB/s count the operations and the bytes of operands and results once each.
     """
+    from tensorsmith.codegen.limits import measure
+
     made = open_model(model, threads=threads, quiet=as_json)
     given = feeds(made, files, extents, fills, seed)
     with working("timing", quiet=as_json):
