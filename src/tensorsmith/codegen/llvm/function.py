@@ -18,6 +18,7 @@ from tensorsmith.codegen.llvm.expressions import Expressions
 from tensorsmith.codegen.llvm.memory import Memory, Place
 from tensorsmith.codegen.llvm.prefetch import prefetch
 from tensorsmith.codegen.llvm.runtime_calls import GIVE
+from tensorsmith.codegen.llvm.scratch import allocated_before
 from tensorsmith.codegen.llvm.text import Lines, Text
 from tensorsmith.codegen.llvm.types import register_type
 from tensorsmith.codegen.lower.annotations import NONTEMPORAL, PREFETCH
@@ -89,6 +90,8 @@ class Function:
     """Instructions at the start of the function."""
     heap: list[str] = field(default_factory=list)
     """Pointers that must be freed on leaving."""
+    allocated: set[Buffer] = field(default_factory=set)
+    """Buffers that each iteration of a loop uses anew, whose memory was taken before the loop."""
     is_entry: bool = False
     """Whether it checks arguments only, and holds nothing."""
     exits: dict[tuple[str, ...], str] = field(default_factory=dict)
@@ -173,7 +176,8 @@ class Function:
         before = len(self.heap)
         for x in s.stmts:
             if isinstance(x, Alloc):
-                self.memory.allocate(x.buffer, x.span)
+                if x.buffer not in self.allocated:
+                    self.memory.allocate(x.buffer, x.span)
             else:
                 self.stmt(x)
         self.free_heap(before)
@@ -366,6 +370,11 @@ class Function:
     def counted_loop(self, s: For, start: str, end: str, *, nonempty: bool) -> None:
         """The loop from `start` to before `end`, tested at its end; skipped if it may be empty."""
         text = self.text
+        held = len(self.heap)
+        scratch = [a for a in allocated_before(s) if self.memory.is_on_heap(a.buffer)]
+        for alloc in scratch:
+            self.memory.allocate(alloc.buffer, alloc.span)
+        self.allocated.update(a.buffer for a in scratch)
         body, after = text.name("loop"), text.name("after")
         text.open()
         if nonempty:
@@ -391,6 +400,9 @@ class Function:
         text.line(f"br i1 {more}, label %{body}, label %{after}")
         text.close()
         text.begin(after)
+        self.allocated.difference_update(a.buffer for a in scratch)
+        self.free_heap(held)
+        del self.heap[held:]
 
     def vector_loop(self, s: For) -> None:
         """All iterations at once, as lanes."""

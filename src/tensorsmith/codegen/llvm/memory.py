@@ -408,9 +408,10 @@ class Memory:
 
     def allocate(self, buffer: Buffer, span: Span | None) -> None:
         """Give `buffer` its memory: on the stack if it is small, else from the heap."""
-        size = self.function.facts.simplify(self.elements(buffer) * buffer.dtype.bytes)
+        size = self._bytes(buffer)
         name = f"%{self.text.name('local')}"
-        if type(size) is Const and size.value <= STACK_BYTES:
+        if not self.is_on_heap(buffer):
+            assert isinstance(size, Const)
             bytes_ = max(int(size.value), 1)
             self.function.allocas.append(f"  {name} = alloca [{bytes_} x i8], align {ALIGN}")
             self.function.stack.add(name)
@@ -425,6 +426,14 @@ class Memory:
         self.function.fail_unless(got, self.function.module.message(message, span))
         self.function.heap.append(pointer)
         self.place(buffer, Place(pointer, self.text.depth, ALIGN))
+
+    def is_on_heap(self, buffer: Buffer) -> bool:
+        """Whether a buffer is too large for the stack, or may be."""
+        size = self._bytes(buffer)
+        return not (isinstance(size, Const) and size.value <= STACK_BYTES)
+
+    def _bytes(self, buffer: Buffer) -> Expr:
+        return self.function.facts.simplify(self.elements(buffer) * buffer.dtype.bytes)
 
     def view(self, s: View) -> None:
         """Let a buffer lie in the memory of another one, or at an address."""

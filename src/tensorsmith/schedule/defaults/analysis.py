@@ -181,7 +181,7 @@ def _votes(block: Block, inner: set[Var], *, reduces: bool) -> dict[Var, int]:
     for s in statements(block.body):
         if not isinstance(s, Store):
             continue
-        loads = [e for e in postorder(s.value) if isinstance(e, Load)]
+        loads = _loads(s.value)
         accesses = [] if reduces else [(s.indices, 3)]
         accesses += [(e.indices, 2) for e in loads if not reduces or e.buffer is not s.buffer]
         for indices, weight in accesses:
@@ -189,3 +189,16 @@ def _votes(block: Block, inner: set[Var], *, reduces: bool) -> dict[Var, int]:
             if len(moving) == 1:
                 votes[moving[0]] = votes.get(moving[0], 0) + weight
     return votes
+
+
+def _loads(value: Expr) -> list[Load]:
+    """What a value is computed of, without what only tells where that lies."""
+    found: list[Load] = []
+    left = [value]
+    while left:
+        e = left.pop()
+        if isinstance(e, Load):
+            found.append(e)
+        else:
+            left.extend(e.args)
+    return found

@@ -50,6 +50,9 @@ VECTORS = 4
 """Vectors that the fastest loop computes at a time, so that latencies overlap."""
 REPEATED = 1.0
 """Work that may be done again for each point of a block, to have it in the loop of its users."""
+VECTORS_OF_UNKNOWN = 1
+"""The same for a loop whose extent only the call tells: what is left over costs as much as what is
+whole, and rows may be short."""
 NEAR_TILES = 16
 """Tiles of a transposition that are read one below the other, so that few pages are in use."""
 LAST_LANES = 4
@@ -221,7 +224,8 @@ def _vectorise_spatial(
     across = other_axis(block, axis)
     if across is not None and _transpose(s, ref, loop, across, lanes):
         return
-    vectors = VECTORS if work(block) > INLINE_WORK else 1  # cheap ones wait for memory alone
+    most = VECTORS if isinstance(node.extent, Const) else VECTORS_OF_UNKNOWN
+    vectors = most if work(block) > INLINE_WORK else 1  # cheap ones wait for memory alone
     width = _width(node, lanes * vectors, lanes)
     if width < 2:
         return
@@ -329,7 +333,8 @@ def _is_reduced(s: Schedule, ref: BlockRef, loop: LoopRef) -> bool:
 
 def _vectorise_reduction(s: Schedule, ref: BlockRef, loop: LoopRef, node: For, lanes: int) -> None:
     """A reduction along the fastest axis: one partial result a lane, combined at the end."""
-    width = lanes * VECTORS
+    known = isinstance(node.extent, Const)
+    width = lanes * (VECTORS if known else VECTORS_OF_UNKNOWN)
     if isinstance(node.extent, Const):
         while width > lanes and int(node.extent.value) % width:
             width //= 2
