@@ -125,6 +125,10 @@ EXAMPLES: dict[str, list[Example]] = {
     "tensor_scatter": [of("float32 2 5 3", "float32 2 2 3", "int64 2")],
     # Windows
     "conv": [of("float32 1 4 5 5", "float32 6 2 3 3", "float32 6", groups=2, pads=(1, 1, 1, 1))],
+    "blocked_conv": [
+        of("float32 1 2 5 5 8", "float32 16 8 3 3", "float32 16", block=8, groups=2),
+        of("float32 1 3 5 5", "float32 16 3 3 3", block=16, pads=(1, 1, 1, 1)),
+    ],
     "conv_transpose": [of("float32 1 4 3 3", "float32 4 2 3 3", strides=(2, 2))],
     "col2im": [of("float32 1 8 4", image=(3, 3), block=(2, 2))],
     "conv_integer": [of("uint8 1 2 4 4", "int8 3 2 3 3", "uint8")],

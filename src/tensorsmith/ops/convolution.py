@@ -14,6 +14,7 @@ from tensorsmith import te
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError
 from tensorsmith.ir import Expr, ExprLike, Kind, as_expr, as_exprs
+from tensorsmith.ops.channels import Channels, channels_of
 from tensorsmith.ops.indexing import check_extents, is_one, zero
 from tensorsmith.ops.movement import reshape
 from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype
@@ -45,6 +46,33 @@ def conv(
     return _finished(total, bias, type_.name)
 
 
+def blocked_conv(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    block: int,
+    strides: tuple[ExprLike, ...] = (),
+    dilations: tuple[ExprLike, ...] = (),
+    pads: tuple[ExprLike, ...] = (),
+    groups: int = 1,
+) -> Tensor:
+    """`conv` whose result has its channels in blocks: (n, m / block, *windows, block).
+
+    x: plain (n, c, *image) or blocked (n, c / b, *image, b): see `tensorsmith.ops.channels`. The
+    weight and the bias are those of `conv`. Groups consist of whole blocks, or of one channel.
+    """
+    type_ = one_dtype("blocked_conv", Kind.FLOAT | Kind.INT, *(t for t in (x, weight, bias) if t))
+    check_rank("blocked_conv", weight, 3)
+    rank = weight.rank - 2
+    given, made = channels_of(x, rank), Channels(weight.shape[0], block)
+    shape = windows(x.shape[2 : 2 + rank], weight.shape[2:], strides, dilations, pads)
+    counts = shape.counts()
+    source = with_padding(x, shape, counts, zero(type_), len(given.trail))
+    total = contracted(source, weight, shape, counts, groups, made)
+    return _finished(total, bias, type_.name, made)
+
+
 def _windows_of(
     x: Tensor,
     weight: Tensor,
@@ -58,57 +86,77 @@ def _windows_of(
 
 
 def contracted(
-    source: Tensor, weight: Tensor, shape: Windows, counts: Sequence[Expr], groups: int
+    source: Tensor,
+    weight: Tensor,
+    shape: Windows,
+    counts: Sequence[Expr],
+    groups: int,
+    made: Channels | None = None,
 ) -> Tensor:
-    """The sum of products of a padded image, in the type to sum in: (n, m, *counts)."""
-    made, depth = weight.shape[0], weight.shape[1]
-    check_extents(source.shape[1], depth * groups, "channels of a convolution and of its weight")
-    check_extents(made % groups, 0, "output channels that groups do not divide")
-    batch, taps = source.shape[0], shape.taps()
-    wide = computed_in(source.dtype)
+    """The sum of products of a padded image, in the type to sum in: (n, m, *counts).
 
-    def term(n: Expr, c: ExprLike, m: Expr, k: ExprLike, at: Sequence[Expr]) -> Expr:
+    made: how the channels of the result lie; plain, if None.
+    """
+    made = made or Channels(weight.shape[0])
+    given, rank, depth = channels_of(source, len(counts)), len(counts), weight.shape[1]
+    check_extents(given.extent, depth * groups, "channels of a convolution and of its weight")
+    check_extents(made.extent % groups, 0, "output channels that groups do not divide")
+    batch, taps, wide = source.shape[0], shape.taps(), computed_in(source.dtype)
+    whole = (batch, made.lead, *counts, *made.trail)
+
+    def term(n: Expr, c: Sequence[Expr], at: Sequence[Expr], weighed: Sequence[Expr]) -> Expr:
         place = [shape.position(d, w, taps[d]) for d, w in enumerate(at)]
-        pixel = converted(source[(n, c, *place)], wide)
-        return pixel * converted(weight[(m, k, *taps)], wide)
+        pixel = converted(source[(n, c[0], *place, *c[1:])], wide)
+        return pixel * converted(weight[(*weighed, *taps)], wide)
+
+    if groups > 1 and is_one(depth) and Analyzer().equal(made.extent, groups):
+        if given.block != made.block:
+            raise ShapeError("a channel alone stays in its block", given=f"{given} to {made}")
+
+        def each(n: Expr, m: Expr, *rest: Expr) -> te.Reduce:
+            at, trail = rest[:rank], rest[rank:]
+            number = made.number(m, trail)
+            return te.sum(term(n, (m, *trail), at, (number, as_expr(0))), axis=taps)
+
+        return te.compute(whole, each, "depthwise_conv")
+    mine, own = given.part(groups), made.part(groups)
+    axes = mine.axes()
+    inner = [a.var for a in axes]
+
+    def of_group(n: Expr, g: Expr | None, m: Expr, rest: Sequence[Expr]) -> te.Reduce:
+        at, number = rest[:rank], own.number(m, rest[rank:])
+        lead: Expr = inner[0]
+        if g is not None:
+            number, lead = g * own.extent + number, g * mine.lead + lead
+        weighed = (number, mine.number(inner[0], inner[1:]))
+        return te.sum(term(n, (lead, *inner[1:]), at, weighed), axis=(*axes, *taps))
 
     if groups == 1:
-        channel = te.reduce_axis(depth, "c")
-        return te.compute(
-            (batch, made, *counts),
-            lambda n, m, *at: te.sum(term(n, channel, m, channel, at), axis=(channel, *taps)),
-            "conv",
-        )
-    if is_one(depth) and Analyzer().equal(made, groups):
-        return te.compute(
-            (batch, made, *counts),
-            lambda n, m, *at: te.sum(term(n, m, m, as_expr(0), at), axis=taps),
-            "depthwise_conv",
-        )
-    channel = te.reduce_axis(depth, "c")
-    each = Analyzer().simplify(made // groups)
+        return te.compute(whole, lambda n, m, *rest: of_group(n, None, m, rest), "conv")
     apart = te.compute(
-        (batch, groups, each, *counts),
-        lambda n, g, m, *at: te.sum(
-            term(n, g * depth + channel, g * each + m, channel, at), axis=(channel, *taps)
-        ),
+        (batch, groups, own.lead, *counts, *own.trail),
+        lambda n, g, m, *rest: of_group(n, g, m, rest),
         "grouped_conv",
     )
-    return reshape(apart, shape=(batch, made, *counts))
+    return reshape(apart, shape=whole)
 
 
-def _finished(total: Tensor, bias: Tensor | None, dtype: str) -> Tensor:
+def _finished(
+    total: Tensor, bias: Tensor | None, dtype: str, made: Channels | None = None
+) -> Tensor:
     """`total`, with the bias of each channel, in the type of the operands."""
     if bias is None and total.dtype.name == dtype:
         return total
     if bias is None:
         return te.compute(total.shape, lambda *i: T.cast(total[i], dtype), "conv_out")
+    channels = made or Channels(total.shape[1])
     check_rank("the bias of a convolution", bias, 1, 1)
-    check_extents(bias.shape[0], total.shape[1], "one bias an output channel")
-    added, type_ = bias, bias.dtype
+    check_extents(bias.shape[0], channels.extent, "one bias an output channel")
+    added, type_, last = bias, bias.dtype, total.rank - len(channels.trail)
 
     def element(*i: Expr) -> Expr:
-        return converted(total[i] + converted(added[i[1]], total.dtype), type_)
+        number = channels.number(i[1], i[last:])
+        return converted(total[i] + converted(added[number], total.dtype), type_)
 
     return te.compute(total.shape, element, "conv_bias")
 
@@ -352,5 +400,5 @@ def _of_samples(samples: Tensor, weight: Tensor, groups: int) -> Tensor:
 
 
 OPERATORS: Final[tuple[Operator, ...]] = operators(
-    conv, conv_transpose, col2im, conv_integer, deform_conv
+    conv, blocked_conv, conv_transpose, col2im, conv_integer, deform_conv
 )

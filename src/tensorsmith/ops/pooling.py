@@ -23,11 +23,9 @@ _pow: Final = INTRINSICS["pow"]
 Amounts = tuple[ExprLike, ...]
 
 
-def _windows_of(
-    op: str, x: Tensor, kernel: Amounts, strides: Amounts, dilations: Amounts, pads: Amounts
-) -> Windows:
-    check_rank(op, x, 3)
-    return windows(x.shape[2:], kernel, strides, dilations, pads)
+def _image_of(x: Tensor, *, blocked: bool) -> tuple[Expr, ...]:
+    """The extents of images whose channels are in blocks, or not."""
+    return x.shape[2:-1] if blocked else x.shape[2:]
 
 
 def lowest(type_: DType) -> Expr:
@@ -43,22 +41,30 @@ def max_pool(
     dilations: Amounts = (),
     pads: Amounts = (),
     ceil: bool = False,
+    blocked: bool = False,
 ) -> Tensor:
     """The greatest element of each window of `x`: (n, c, *image). NaN is the greatest of all.
 
-    pads: all begins, then all ends. ceil: windows that fit in part count, too.
+    pads: all begins, then all ends. ceil: windows that fit in part count, too. blocked: `x` and
+    the result have their channels in blocks, (n, c / b, *image, b).
     """
     type_ = one_dtype("max_pool", Kind.NUMBER, x)
-    shape = _windows_of("max_pool", x, kernel, strides, dilations, pads)
+    check_rank("max_pool", x, 4 if blocked else 3)
+    shape = windows(_image_of(x, blocked=blocked), kernel, strides, dilations, pads)
     counts = shape.counts(ceil=ceil)
-    source = with_padding(x, shape, counts, lowest(type_))
+    source = with_padding(x, shape, counts, lowest(type_), int(blocked))
     taps = shape.taps()
 
-    def element(n: Expr, c: Expr, *at: Expr) -> te.Reduce:
-        place = [shape.position(d, w, taps[d]) for d, w in enumerate(at)]
-        return te.max(source[(n, c, *place)], axis=taps)
+    def element(n: Expr, c: Expr, *rest: Expr) -> te.Reduce:
+        place = [shape.position(d, rest[d], tap) for d, tap in enumerate(taps)]
+        return te.max(source[(n, c, *place, *rest[len(taps) :])], axis=taps)
 
-    return te.compute((*x.shape[:2], *counts), element, "max_pool")
+    return te.compute((*x.shape[:2], *counts, *_block_of(x, shape)), element, "max_pool")
+
+
+def _block_of(x: Tensor, shape: Windows) -> tuple[Expr, ...]:
+    """The extents of `x` after those of the image."""
+    return x.shape[2 + len(shape.image) :]
 
 
 def max_pool_with_indices(
@@ -76,7 +82,8 @@ def max_pool_with_indices(
     column_major: the last spatial dimension counts as the outermost of them.
     """
     one_dtype("max_pool_with_indices", Kind.NUMBER, x)
-    shape = _windows_of("max_pool_with_indices", x, kernel, strides, dilations, pads)
+    check_rank("max_pool_with_indices", x, 3)
+    shape = windows(x.shape[2:], kernel, strides, dilations, pads)
     counts = shape.counts(ceil=ceil)
     taps = shape.taps()
 
@@ -118,14 +125,16 @@ def average_pool(
     pads: Amounts = (),
     ceil: bool = False,
     count_pads: bool = False,
+    blocked: bool = False,
 ) -> Tensor:
     """The mean of each window of `x`: (n, c, *image).
 
     count_pads: elements of the padding count as zeros (what reaches beyond it does not count);
-    else they do not count.
+    else they do not count. blocked: as for `max_pool`.
     """
     type_ = one_dtype("average_pool", Kind.FLOAT, x)
-    shape = _windows_of("average_pool", x, kernel, strides, dilations, pads)
+    check_rank("average_pool", x, 4 if blocked else 3)
+    shape = windows(_image_of(x, blocked=blocked), kernel, strides, dilations, pads)
     counts = shape.counts(ceil=ceil)
     wide = computed_in(type_)
     total = _total(x, shape, counts, lambda v: v)
@@ -133,7 +142,7 @@ def average_pool(
     def element(*i: Expr) -> Expr:
         number = product(
             _taps_inside(shape, d, i[2 + d], counts[d], count_pads=count_pads)
-            for d in range(x.rank - 2)
+            for d in range(len(counts))
         )
         return converted(total[i] / T.cast(number, wide), type_)
 
@@ -158,14 +167,16 @@ def _total(
 ) -> Tensor:
     """The sum over each window of a function of the elements, in the type to sum in."""
     wide = computed_in(x.dtype)
-    source = with_padding(x, shape, counts, zero(x.dtype))
+    block = _block_of(x, shape)
+    source = with_padding(x, shape, counts, zero(x.dtype), len(block))
     taps = shape.taps()
 
-    def element(n: Expr, c: Expr, *at: Expr) -> te.Reduce:
-        place = [shape.position(d, w, taps[d]) for d, w in enumerate(at)]
-        return te.sum(function(converted(source[(n, c, *place)], wide)), axis=taps)
+    def element(n: Expr, c: Expr, *rest: Expr) -> te.Reduce:
+        place = [shape.position(d, rest[d], tap) for d, tap in enumerate(taps)]
+        value = source[(n, c, *place, *rest[len(taps) :])]
+        return te.sum(function(converted(value, wide)), axis=taps)
 
-    return te.compute((*x.shape[:2], *counts), element, "window_sum")
+    return te.compute((*x.shape[:2], *counts, *block), element, "window_sum")
 
 
 def lp_pool(
@@ -177,12 +188,14 @@ def lp_pool(
     dilations: Amounts = (),
     pads: Amounts = (),
     ceil: bool = False,
+    blocked: bool = False,
 ) -> Tensor:
-    """The p-norm of each window of `x`: (n, c, *image)."""
+    """The p-norm of each window of `x`: (n, c, *image). blocked: as for `max_pool`."""
     type_ = one_dtype("lp_pool", Kind.FLOAT, x)
     if p < 1:
         raise ShapeError("a norm is of an order of at least 1", given=f"p={p}")
-    shape = _windows_of("lp_pool", x, kernel, strides, dilations, pads)
+    check_rank("lp_pool", x, 4 if blocked else 3)
+    shape = windows(_image_of(x, blocked=blocked), kernel, strides, dilations, pads)
 
     def power(v: Expr) -> Expr:
         if p == 1:

@@ -128,13 +128,17 @@ def same_pads(
     return (*begins, *ends)
 
 
-def with_padding(x: Tensor, shape: Windows, counts: Sequence[Expr], outside: Expr) -> Tensor:
+def with_padding(
+    x: Tensor, shape: Windows, counts: Sequence[Expr], outside: Expr, trailing: int = 0
+) -> Tensor:
     """The image with all that `counts` windows cover: as it is where that is the image itself.
 
-    x: leading dimensions, then those of the windows. outside: what stands in the padding.
+    x: leading dimensions, those of the windows, then `trailing` ones. outside: what stands in the
+    padding.
     """
     facts = Analyzer()
-    lead = x.rank - len(shape.image)
+    end = x.rank - trailing
+    lead = end - len(shape.image)
     covered = [
         facts.simplify(
             T.max(shape.padded_extent(d, n), 0)
@@ -149,12 +153,13 @@ def with_padding(x: Tensor, shape: Windows, counts: Sequence[Expr], outside: Exp
     )
     if inside:
         return x
-    whole = (*x.shape[:lead], *covered)
+    whole = (*x.shape[:lead], *covered, *x.shape[end:])
 
     def element(*axes: Expr) -> Expr:
-        at = [i - b for i, b in zip(axes[lead:], shape.before, strict=True)]
+        at = [i - b for i, b in zip(axes[lead:end], shape.before, strict=True)]
         known = ranges(axes, whole)
-        return padded(x, [*axes[:lead], *map(known.simplify, at)], outside, known)
+        place = [*axes[:lead], *map(known.simplify, at), *axes[end:]]
+        return padded(x, place, outside, known)
 
     return te.compute(whole, element, "padded")
 
