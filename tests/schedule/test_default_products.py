@@ -76,6 +76,15 @@ def test_what_follows_a_product_is_done_on_its_tiles(m: object, n: int, k: int) 
     np.testing.assert_array_equal(out, np.maximum(a @ b + bias, 0) + r)
 
 
+def test_a_packed_operand_is_fetched_ahead_of_its_use() -> None:
+    program = dataclasses.replace(
+        layer(T.dim("m"), 64, 384), attrs={"contract": True, "constants": ("B",)}
+    )
+    (text,) = [x for x in str(default(program, V4).body).splitlines() if "prefetch" in x]
+    assert text.strip().startswith("for k"), "in the loop of sums"
+    assert "llvm.prefetch" in print_llvm(IRModule.holding(default(program, V4)), V4).render()
+
+
 def test_what_makes_an_operand_is_done_while_it_is_packed() -> None:
     a, b = te.placeholder((40, 70), name="A"), te.placeholder((70, 50), name="B")
     k = te.reduce_axis(70, "k")

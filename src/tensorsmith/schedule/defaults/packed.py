@@ -48,6 +48,9 @@ PARALLEL_FLOPS = 2_000_000.0
 """Operations below which threads do not pay."""
 CONSTANTS = "constants"
 """The attribute of a program that names the parameters that are the same in every call."""
+PREFETCH_BYTES = 8192
+"""How far ahead of its use a packed operand is fetched: the time that the cache behind the second
+level takes to answer, and what hardware does not fetch for itself while it waits for few rows."""
 MOST_UNROLLED = 64
 """Vectors of one tile that are stored without a loop."""
 
@@ -138,6 +141,9 @@ def schedule_packed(
         s.tensorize(nest.lane, dot.intrinsic)
     lanes = target.lanes(sizes.bytes)
     _finish_tile(s, result, nest.row, lanes)
+    if operands[1] is not None:
+        step = tiles.columns * width * what.right.dtype.bytes
+        s.annotate(nest.k, "prefetch", max(1, PREFETCH_BYTES // step))
     packing = [
         None if operand is None else _pack(s, operand, place, lanes)
         for operand, place in zip(operands, places, strict=True)
