@@ -1,4 +1,4 @@
-"""``tensorsmith cache``: the compiled code that is kept on disk."""
+"""``tensorsmith cache``: the compiled code and the models that are kept on disk."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import typer
 
 from tensorsmith import knobs
 from tensorsmith.cli.display import out, print_json, size_text, table
-from tensorsmith.errors import TensorsmithError
+from tensorsmith.errors import ArtifactError, TensorsmithError
 
 if TYPE_CHECKING:
-    from tensorsmith.runtime.object_cache import ObjectCache
+    from tensorsmith.runtime.object_cache import Listed, ObjectCache
 
 app = typer.Typer(no_args_is_help=True, help="List, check or remove the compiled code on disk.")
 
@@ -26,8 +26,19 @@ def _cache() -> ObjectCache:
     return ObjectCache(knobs.cache_folder(), knobs.cache_limit_bytes())
 
 
-def _kept(manifest: dict[str, Any]) -> str:
-    return ", ".join(str(p.get("name")) for p in manifest.get("programs", ()))
+def _kept(listed: Listed) -> str | None:
+    """What an entry holds; None if it is damaged."""
+    if listed.is_model:
+        from tensorsmith.runtime import artifact
+
+        try:
+            return f"model {artifact.load(listed.path).manifest.name}"
+        except ArtifactError:
+            return None
+    entry = listed.read()
+    if entry is None:
+        return None
+    return ", ".join(str(p.get("name")) for p in entry.manifest.get("programs", ()))
 
 
 @app.command("info")
@@ -53,17 +64,15 @@ def info(*, as_json: Json = False) -> None:
 @app.command("list")
 def list_entries(*, as_json: Json = False) -> None:
     """The entries, the most recently used first."""
-    rows: list[dict[str, Any]] = []
-    for listed in _cache().entries():
-        entry = listed.read()
-        rows.append(
-            {
-                "key": listed.path.stem,
-                "bytes": listed.bytes,
-                "used": time.strftime("%Y-%m-%d %H:%M", time.localtime(listed.used)),
-                "programs": "damaged" if entry is None else _kept(entry.manifest),
-            }
-        )
+    rows: list[dict[str, Any]] = [
+        {
+            "key": listed.path.stem,
+            "bytes": listed.bytes,
+            "used": time.strftime("%Y-%m-%d %H:%M", time.localtime(listed.used)),
+            "programs": "damaged" if (held := _kept(listed)) is None else held,
+        }
+        for listed in _cache().entries()
+    ]
     if as_json:
         print_json(rows)
         return
@@ -75,7 +84,7 @@ def list_entries(*, as_json: Json = False) -> None:
 def verify(*, as_json: Json = False) -> None:
     """Read every entry and compare it with its hash. Fails if one is damaged."""
     entries = _cache().entries()
-    damaged = [str(e.path) for e in entries if e.read() is None]
+    damaged = [str(e.path) for e in entries if _kept(e) is None]
     if as_json:
         print_json({"entries": len(entries), "damaged": damaged})
     else:

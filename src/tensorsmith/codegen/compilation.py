@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -40,7 +39,13 @@ from tensorsmith.runtime.executable import (
     Signature,
 )
 from tensorsmith.runtime.jit import llvm_version
-from tensorsmith.runtime.object_cache import Entry, ObjectCache, key_of, object_cache
+from tensorsmith.runtime.object_cache import (
+    Entry,
+    ObjectCache,
+    key_of,
+    object_cache,
+    source_hash,
+)
 from tensorsmith.target import Target
 
 _DECIDES_CODE: Final = ("arith", "codegen", "compiler", "ir", "runtime", "schedule", "target")
@@ -306,13 +311,7 @@ def _declared(kernel: TensorProgram, written: Written) -> str:
 @functools.cache
 def compiler() -> tuple[str, str, str]:
     """The versions of Tensorsmith and of LLVM, and a hash of the source that makes code."""
-    root = Path(__file__).resolve().parent.parent
-    digest = hashlib.sha256()
-    for package in _DECIDES_CODE:
-        for path in sorted((root / package).rglob("*.py")):
-            digest.update(path.relative_to(root).as_posix().encode() + b"\0")
-            digest.update(path.read_bytes() + b"\0")
-    return __version__, llvm_version(), digest.hexdigest()
+    return __version__, llvm_version(), source_hash(_DECIDES_CODE)
 
 
 def object_manifest(part: ObjectCode, target: Target) -> dict[str, object]:

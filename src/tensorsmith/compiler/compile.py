@@ -1,93 +1,31 @@
-"""From a model to an executable."""
+"""From a model to an executable. Imports the compiler only when there is something to compile."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Unpack
 
-from tensorsmith.codegen import BuildOptions, HostInterface, build_model
-from tensorsmith.compiler.kernels import Kernels, compile_kernels, kernel_infos
-from tensorsmith.compiler.open_model import OpenModel, open_model
-from tensorsmith.compiler.pipeline import PIPELINE, Observe, Pass, run
-from tensorsmith.compiler.staged import compile_stages
-from tensorsmith.errors import IRError, TensorsmithError
-from tensorsmith.frontend.onnx.load import Source
-from tensorsmith.frontend.onnx.types import InputType
-from tensorsmith.graph.host import Host, make_host
-from tensorsmith.graph.specialize import specialize
-from tensorsmith.graph.stages import needs_stages
-from tensorsmith.ir import GraphFunction, IRModule, TensorProgram
+from tensorsmith.compiler.kept import Kept
+from tensorsmith.errors import TensorsmithError
 from tensorsmith.runtime.model import Model, ModelOptions
 from tensorsmith.target import Target
 
-Made = TypeVar("Made")
-NATIVE: Final = "native"
-"""The target that is this machine."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compilation:
-    """A model on its way to code, with what was decided.
-
-    graph: the function that is compiled, as it was given. passed: the same after all passes, made
-    of calls of `programs`. lowered: the same with what those need of constants alone computed.
-    programs: before their schedules. kernels: the same, compiled.
-    seconds: of each step.
-    """
-
-    graph: GraphFunction
-    passed: GraphFunction
-    lowered: GraphFunction
-    host: Host
-    programs: Mapping[str, TensorProgram]
-    kernels: Kernels
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def module(self) -> IRModule:
-        """The host program, and the heads of the kernels."""
-        heads = (replace(k.rest.head, name=name) for name, k in self.kernels.items())
-        return IRModule.of(self.host.program, *heads)
-
-
-def lower_model(
-    module: IRModule,
-    target: Target | str = NATIVE,
-    *,
-    entry: str = "main",
-    pipeline: Sequence[Pass] = PIPELINE,
-    observe: Observe | None = None,
-    cache: bool = True,
-    check_bounds: bool = False,
-) -> Compilation:
-    """All steps but the last: passes, the kernels, the host program."""
-    target = _target(target)
-    if entry not in module.graphs:
-        raise IRError(f"the module has no graph function {entry!r}")
-    seconds: dict[str, float] = {}
-    clock = _Clock(seconds)
-    lowered = clock.time("passes", lambda: run(module, pipeline, observe))
-    done, kernels = clock.time(
-        "kernels",
-        lambda: compile_kernels(lowered, target, cache=cache, check_bounds=check_bounds),
-    )
-    graph = done.graph(entry)
-    host = clock.time("host", lambda: make_host(graph, lowered.programs))
-    given, passed = module.graph(entry), lowered.graph(entry)
-    return Compilation(given, passed, graph, host, lowered.programs, kernels, seconds)
+if TYPE_CHECKING:
+    from tensorsmith.compiler.pipeline import Observe, Pass
+    from tensorsmith.frontend.onnx.load import Source
+    from tensorsmith.frontend.onnx.types import InputType
+    from tensorsmith.ir import IRModule
 
 
 def compile(
     model: Source | IRModule,
     *,
-    target: Target | str = NATIVE,
+    target: Target | str = "native",
     entry: str = "main",
     sizes: Mapping[str, int] = MappingProxyType({}),
     input_types: Mapping[str, InputType] = MappingProxyType({}),
-    pipeline: Sequence[Pass] = PIPELINE,
+    pipeline: Sequence[Pass] | None = None,
     observe: Observe | None = None,
     cache: bool = True,
     check_bounds: bool = False,
@@ -97,24 +35,37 @@ def compile(
 
     model: an ONNX model (a path, the bytes of a file, a `ModelProto`), or a module with the graph
         function `entry`.
-    target: `NATIVE`, or the name of a kind of machine that this one can stand for.
+    target: 'native', or the name of a kind of machine that this one can stand for.
     sizes: of dimensions by their names, for a model that is compiled for these alone.
     input_types: as for `tensorsmith.from_onnx`. A model that leaves open what decides the code,
         such as the rank of an input, is else compiled when it is called.
+    pipeline: the passes; `tensorsmith.compiler.PIPELINE` by default.
     observe: called after each pass, with an `Event`.
-    cache, check_bounds: as for `tensorsmith.codegen.build`.
+    cache: whether kernels, and whole models, are kept on disk and taken from there. A model whose
+        weights lie in other files is not kept as a whole.
+    check_bounds: as for `tensorsmith.codegen.build`.
     options: of `tensorsmith.runtime.Model`: `threads`, `outputs`, ...
     Raises what reading and building do, for models that are damaged, not supported or contradict
     themselves.
     """
+    target = Target.of(target)
+    usual = cache and pipeline is None and observe is None and not input_types
+    kept = Kept.of(model, target, entry, sizes, check_bounds=check_bounds) if usual else None
+    found = kept and kept.load(options)
+    if found:
+        return found
+    from tensorsmith.compiler.lowering import compile_module
+    from tensorsmith.compiler.pipeline import PIPELINE
+    from tensorsmith.graph.specialize import specialize
+    from tensorsmith.ir import IRModule
 
     def make(module: IRModule) -> Model:
         whole = specialize(module, sizes, entry=entry)
-        return _compiled(
+        return compile_module(
             whole,
-            _target(target),
+            target,
             entry,
-            pipeline,
+            PIPELINE if pipeline is None else pipeline,
             observe,
             cache=cache,
             check_bounds=check_bounds,
@@ -123,92 +74,17 @@ def compile(
 
     if isinstance(model, IRModule):
         return make(model)
+    from tensorsmith.compiler.open_model import OpenModel, open_model
     from tensorsmith.frontend.onnx import from_onnx
 
+    outside: set[str] = set()
     try:
-        return make(from_onnx(model, input_types=input_types))
+        made = make(from_onnx(model, input_types=input_types, outside=outside))
     except TensorsmithError as error:
-        found = None if input_types else open_model(model, error)
-        if found is None:
+        opened = None if input_types else open_model(model, error)
+        if opened is None:
             raise
-        return OpenModel(found, make, options.get("threads"))
-
-
-def _compiled(
-    module: IRModule,
-    target: Target,
-    entry: str,
-    pipeline: Sequence[Pass],
-    observe: Observe | None,
-    **options: Unpack[BuildOptions],
-) -> Model:
-    """The model of a module."""
-    cache, check_bounds = options.pop("cache", True), options.pop("check_bounds", False)
-    if entry in module.graphs and needs_stages(module.graph(entry)):
-        options["cache"], options["check_bounds"] = cache, check_bounds
-        return compile_stages(module, module.graph(entry), target, pipeline, observe, **options)
-    made = lower_model(
-        module,
-        target,
-        entry=entry,
-        pipeline=pipeline,
-        observe=observe,
-        cache=cache,
-        check_bounds=check_bounds,
-    )
-    rest = cast("ModelOptions", options)
-    return build(made, target, cache=cache, check_bounds=check_bounds, **rest)
-
-
-def build(
-    made: Compilation,
-    target: Target | str = NATIVE,
-    *,
-    cache: bool = True,
-    check_bounds: bool = False,
-    **options: Unpack[ModelOptions],
-) -> Model:
-    """The model that a compilation leads to."""
-    host = made.host
-    target = _target(target)
-    names = made.graph.attrs.get("outputs")
-    interface = HostInterface(
-        host.results,
-        host.returned,
-        has_weights=host.has_weights,
-        input_names=tuple(p.name for p in made.graph.params),
-        output_names=tuple(map(str, names)) if isinstance(names, tuple) else None,
-    )
-    return build_model(
-        made.module,
-        host.program.name,
-        interface,
-        host.weights.to_array(),
-        target,
-        kernels=kernel_infos([made.passed], made.programs, made.kernels),
-        ready={name: k.rest.code for name, k in made.kernels.items()},
-        cache=cache,
-        check_bounds=check_bounds,
-        **options,
-    )
-
-
-def _target(target: Target | str) -> Target:
-    """The target of this name."""
-    if isinstance(target, Target):
-        return target
-    return Target.host() if target == NATIVE else Target.named(target)
-
-
-class _Clock:
-    """Times steps by name."""
-
-    def __init__(self, seconds: dict[str, float]) -> None:
-        self.seconds = seconds
-
-    def time(self, name: str, step: Callable[[], Made]) -> Made:
-        """What `step` gives."""
-        start = time.perf_counter()
-        made = step()
-        self.seconds[name] = time.perf_counter() - start
-        return made
+        return OpenModel(opened, make, options.get("threads"))
+    if kept is not None and not outside:
+        kept.save(made)
+    return made

@@ -87,7 +87,7 @@ def save(path: str | os.PathLike[str], contents: Contents) -> None:
     try:
         try:
             with temporary.open("wb") as file:
-                _write(file, contents)
+                write(file, contents)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(target)
@@ -101,7 +101,8 @@ def save(path: str | os.PathLike[str], contents: Contents) -> None:
         ) from None
 
 
-def _write(file: IO[bytes], contents: Contents) -> None:
+def write(file: IO[bytes], contents: Contents) -> None:
+    """Write an artifact to a file that starts here. Raises OSError if that cannot be written."""
     codes = {f"code/{at:04}.o": part.code for at, part in enumerate(contents.objects)}
     weights: Any = contents.weights.data if contents.weights.size else b""
     described = {

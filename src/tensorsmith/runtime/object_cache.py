@@ -1,7 +1,8 @@
 """Compiled code kept on disk, by content.
 
 An entry is a zip file called after its key, which ordinary tools open: ``manifest.json`` says what
-the code is, ``code.o`` is the object file. Keys are hashes of all that the code depends on, so
+the code is, ``code.o`` is the object file. Whole models are kept beside them, as
+`tensorsmith.runtime.artifact` writes them. Keys are hashes of all that the code depends on, so
 nothing ever goes stale, and entries are only added or removed, never changed. An entry is written
 under a name of its own and then renamed, so that readers in other processes see all of it or
 nothing; one that is damaged counts as missing, and is written anew. Entries that nobody read for
@@ -21,7 +22,7 @@ import threading
 import time
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +33,7 @@ FORMAT: Final = 1
 """Counts up when entries of older versions cannot be read any more."""
 
 _MANIFEST, _CODE = "manifest.json", "code.o"
+_CODE_SUFFIX, _MODEL_SUFFIX = ".zip", ".model"
 _LOG: Final = logging.getLogger("tensorsmith.cache")
 _ABANDONED_SECONDS: Final = 3600
 """After so long, a file that was never renamed is one that nobody will rename."""
@@ -59,6 +61,17 @@ def key_of(parts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
+def source_hash(packages: Iterable[str] = ("",)) -> str:
+    """The SHA-256 of Tensorsmith's own source, in hex: of these packages, or of all of it."""
+    root = Path(__file__).resolve().parent.parent
+    digest = hashlib.sha256()
+    for package in packages:
+        for path in sorted((root / package).rglob("*.py")):
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0")
+            digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """Code, and what is to be known of it, as JSON has it."""
@@ -75,8 +88,13 @@ class Listed:
     bytes: int
     used: float
 
+    @property
+    def is_model(self) -> bool:
+        """Whether it is a whole model."""
+        return self.path.suffix == _MODEL_SUFFIX
+
     def read(self) -> Entry | None:
-        """The entry; None if it is damaged or of another format."""
+        """The entry of code; None if it is damaged or of another format."""
         try:
             entry = _read(self.path.read_bytes())
         except (OSError, *_DAMAGED):
@@ -97,7 +115,11 @@ class ObjectCache:
 
     def path(self, key: str) -> Path:
         """Where the entry of a key is or would be."""
-        return self.folder / f"{key}.zip"
+        return self.folder / f"{key}{_CODE_SUFFIX}"
+
+    def model_path(self, key: str) -> Path:
+        """The same for the model of a key."""
+        return self.folder / f"{key}{_MODEL_SUFFIX}"
 
     def get(self, key: str) -> Entry | None:
         """The entry of a key; None if there is none, or it is damaged."""
@@ -115,12 +137,21 @@ class ObjectCache:
     def put(self, key: str, manifest: dict[str, Any], code: bytes) -> None:
         """Keep code under a key. Failing to is logged, once a process."""
         data = _pack({"format": FORMAT, "key": key, **manifest}, code)
-        temporary = self.folder / f"{key}.{os.getpid()}.{threading.get_ident()}.tmp"
+        self._keep(self.path(key), lambda path: path.write_bytes(data))
+
+    def put_model(self, key: str, save: Callable[[Path], object]) -> None:
+        """Keep a model under a key. save: writes it to a path; it may raise OSError."""
+        self._keep(self.model_path(key), save)
+
+    def _keep(self, path: Path, write: Callable[[Path], object]) -> None:
+        """Write an entry: all of it, or nothing."""
+        temporary = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.tmp")
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
-                temporary.write_bytes(data)
-                temporary.replace(self.path(key))
+                write(temporary)
+                size = temporary.stat().st_size
+                temporary.replace(path)
             except OSError:
                 with contextlib.suppress(OSError):
                     temporary.unlink()
@@ -129,7 +160,7 @@ class ObjectCache:
             _warn_once(self.folder, error)
             return
         with self._lock, contextlib.suppress(OSError):
-            self._make_room(len(data))
+            self._make_room(size)
 
     def entries(self) -> list[Listed]:
         """What is kept, the most recently used first. Raises OSError if the folder cannot be read;
@@ -178,7 +209,7 @@ class ObjectCache:
                 path = Path(file.path)
                 with contextlib.suppress(OSError):
                     status = file.stat(follow_symlinks=False)
-                    if path.suffix == ".zip":
+                    if path.suffix in (_CODE_SUFFIX, _MODEL_SUFFIX):
                         yield status.st_mtime, status.st_size, path
                     elif path.suffix == ".tmp" and (
                         time.time() - status.st_mtime > _ABANDONED_SECONDS

@@ -116,6 +116,11 @@ class Target:
             known = ", ".join(("host", *NAMED))
             raise TargetError(f"{name!r} is not a target", try_=f"one of {known}") from None
 
+    @staticmethod
+    def of(target: Target | str) -> Target:
+        """`target` itself, or the one of that name: see `named`."""
+        return target if isinstance(target, Target) else Target.named(target)
+
 
 @functools.cache
 def _host() -> Target:

@@ -40,6 +40,11 @@ class ExternalFiles:
         self.folder = folder
         self._mapped: dict[str, memoryview] = {}
 
+    @property
+    def used(self) -> frozenset[str]:
+        """The names of the files that something was read from."""
+        return frozenset(self._mapped)
+
     def tensor(self, proto: TensorProto, what: str) -> Array:
         """The array of a tensor with external data, in the memory of its file.
 

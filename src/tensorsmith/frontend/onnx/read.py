@@ -36,6 +36,7 @@ def from_onnx(
     folder: str | Path | None = None,
     converters: Mapping[tuple[str, str], Converter] = _NO_CONVERTERS,
     limits: Limits = DEFAULT_LIMITS,
+    outside: set[str] | None = None,
 ) -> IRModule:
     """The module of an ONNX model, with one graph function ``main``.
 
@@ -46,6 +47,7 @@ def from_onnx(
     folder: where weights outside of the model lie; by default beside it.
     converters: by domain and operator, for nodes that Tensorsmith does not know, or instead of its
         own. See `Node` for what they are given.
+    outside: takes the names of the other files that weights were read from.
     Attributes of ``main``: `outputs`, the names of the results. A sequence has one result for each
     element, ``name.0``, ``name.1``, ...; `sequences` names them with their lengths.
     Raises UntrustedModelError for a damaged or contradictory file, UnsupportedOpError (once, for
@@ -54,9 +56,12 @@ def from_onnx(
     """
     loaded = load(model, limits, None if folder is None else Path(folder))
     try:
-        return _read(loaded, input_types, min_extent, converters, limits)
+        module = _read(loaded, input_types, min_extent, converters, limits)
     except TensorsmithError as error:
         raise in_model(error, loaded.name) from None
+    if outside is not None:
+        outside.update(loaded.files.used - {loaded.name})
+    return module
 
 
 def _read(
