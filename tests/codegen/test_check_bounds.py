@@ -9,6 +9,7 @@ from tensorsmith import script as T
 from tensorsmith.codegen import build
 from tensorsmith.errors import EvaluationError
 from tensorsmith.ir import (
+    Assert,
     Buffer,
     Cast,
     For,
@@ -16,6 +17,7 @@ from tensorsmith.ir import (
     Load,
     LoopKind,
     Select,
+    Seq,
     Store,
     TensorProgram,
     Var,
@@ -82,6 +84,37 @@ def test_lanes_that_do_not_run_are_not_wrong(kind, body) -> None:
     expected = np.arange(16)
     expected[[0, 3, 15]] = other
     np.testing.assert_array_equal(b, expected)
+
+
+FIRST = Load(P, (const(0),))
+UNIFORM = {
+    "load": Load(A, (index(FIRST),)),
+    "division": at(i) // (FIRST - (1 << 30)),
+    "both": Load(A, (index(FIRST // (FIRST - (1 << 30))),)),
+}
+
+
+@pytest.mark.parametrize("checked", [False, True], ids=["plain", "checked"])
+@pytest.mark.parametrize("value", UNIFORM.values(), ids=UNIFORM)
+@pytest.mark.parametrize("guard", ["if", "select"])
+def test_what_no_lane_does_is_not_done(guard, value, checked) -> None:
+    """Though it is the same in all lanes, and so computed once."""
+    some = at(i) < 16
+    body = Store(B, (i,), Select(some, value, const(7, "int32")))
+    if guard == "if":
+        body = If(some, Store(B, (i,), value), Store(B, (i,), const(7, "int32")))
+    b = np.zeros(16, np.int32)
+    places = np.full(16, 1 << 30, np.int32)
+    build(loop(body), threads=1, check_bounds=checked)(places, np.arange(16, dtype=np.int32), b)
+    np.testing.assert_array_equal(b, 7)
+
+
+def test_an_assertion_holds_where_no_lane_runs() -> None:
+    body = If(at(i) < 16, Seq((Assert(FIRST < 16, "first"), Store(B, (i,), at(i)))))
+    b = run(loop(body), np.full(16, 99))
+    np.testing.assert_array_equal(b, 0)
+    with pytest.raises(EvaluationError, match="first"):
+        run(loop(body), np.array([99, *[1] * 15]))
 
 
 def test_a_region_that_leaves_its_buffer_is_found() -> None:

@@ -327,15 +327,34 @@ class Expressions:
         uses = any(type(e) is Var and e in varying for e in ir.postorder(root))
         return loop.lanes if uses else 1
 
-    def all_lanes(self, value: str, lanes: int, mask: str | None) -> str:
-        """Whether a condition holds in all lanes that run, as an ``i1``."""
+    def some_lane(self) -> str | None:
+        """Whether any lane of the vectorised loop runs, as an ``i1``; None if all do."""
+        mask, loop = self.function.mask, self.function.loop
+        if mask is None or loop is None:
+            return None
+        key = ("some", mask)
+        for scope in self.text.scopes:
+            if key in scope.cache:
+                return scope.cache[key][0]
+        type_ = vector("i1", loop.lanes)
+        name = f"llvm.vector.reduce.or.v{loop.lanes}i1"
+        self.function.module.declare(f"declare i1 @{name}({type_})")
+        found = self.text.value(f"call i1 @{name}({type_} {mask})")
+        self.text.scopes[-1].cache[key] = (found, 1)
+        return found
+
+    def where_run(self, condition: str, lanes: int) -> str:
+        """Whether a condition, of which there is one or one a lane, holds in all lanes that run."""
         type_ = vector("i1", lanes)
-        if mask is not None:
-            idle = self.text.value(f"xor {type_} {mask}, splat (i1 true)")
-            value = self.text.value(f"or {type_} {value}, {idle}")
+        runs = self.function.mask if lanes > 1 else self.some_lane()
+        if runs is not None:
+            idle = self.text.value(f"xor {type_} {runs}, {_splat('i1', 'true', lanes)}")
+            condition = self.text.value(f"or {type_} {condition}, {idle}")
+        if lanes == 1:
+            return condition
         name = f"llvm.vector.reduce.and.v{lanes}i1"
         self.function.module.declare(f"declare i1 @{name}({type_})")
-        return self.text.value(f"call i1 @{name}({type_} {value})")
+        return self.text.value(f"call i1 @{name}({type_} {condition})")
 
 
 def _splat(element: str, text: str, lanes: int) -> str:

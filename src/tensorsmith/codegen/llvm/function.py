@@ -285,10 +285,8 @@ class Function:
 
     def check(self, s: Assert) -> None:
         """Leave with an error code where the condition does not hold."""
-        value, lanes = self.expressions.value(s.condition)
-        if lanes > 1:
-            value = self.expressions.all_lanes(value, lanes, self.mask)
-        self.fail_unless(value, self.module.message(s.message, s.span))
+        good = self.expressions.where_run(*self.expressions.value(s.condition))
+        self.fail_unless(good, self.module.message(s.message, s.span))
 
     def fail_unless(self, condition: str, code: int) -> None:
         """Return `code` from the function unless the ``i1`` `condition` holds."""
@@ -329,11 +327,9 @@ class Function:
                 inside = And(Le(as_expr(0), i), Le(i + extents[axis], size))
             if self.facts.prove(inside) is True:
                 continue
-            value, lanes = self.expressions.value(inside)
-            if lanes > 1:
-                value = self.expressions.all_lanes(value, lanes, self.mask)
+            good = self.expressions.where_run(*self.expressions.value(inside))
             message = f"index {axis} of {buffer.name!r} is out of bounds"
-            self.fail_unless(value, self.module.message(message, None))
+            self.fail_unless(good, self.module.message(message, None))
 
     # --- Loops -------------------------------------------------------------------------------
 

@@ -114,17 +114,14 @@ class _Division:
     def checked(self, b: str) -> str:
         """Fail where the divisor is 0; lanes that do not run divide by 1."""
         function = self.function
-        zero = _zero(self.lanes)
-        if self.lanes > 1 and function.mask is not None:
-            ones = _splat(self.element, "1", self.lanes)
-            b = self.emit(
-                f"select {self.mask} {function.mask}, {self.type} {b}, {self.type} {ones}"
-            )
-        good = self.emit(f"icmp ne {self.type} {b}, {zero}")
-        if self.lanes > 1:
-            good = function.expressions.all_lanes(good, self.lanes, None)
+        good = self.emit(f"icmp ne {self.type} {b}, {_zero(self.lanes)}")
+        good = function.expressions.where_run(good, self.lanes)
         function.fail_unless(good, function.module.message("division by zero", None))
-        return b
+        runs = function.mask if self.lanes > 1 else function.expressions.some_lane()
+        if runs is None:
+            return b
+        ones = _splat(self.element, "1", self.lanes)
+        return self.emit(f"select {self.mask} {runs}, {self.type} {b}, {self.type} {ones}")
 
     def without_overflow(self, b: str) -> tuple[str, str]:
         """Whether the divisor is -1, and the divisor with 1 in its place: the machine traps on the

@@ -23,6 +23,7 @@ from tensorsmith.ir import (
     Expr,
     Le,
     Load,
+    Lt,
     Store,
     View,
     as_expr,
@@ -40,6 +41,8 @@ ALIGN: Final = 64
 """Bytes that divide the address of every buffer that we allocate."""
 SPREAD: Final = 2
 """Elements from lane to lane up to which loads of all that lies between are cheaper."""
+NOWHERE: Final = "@ts_nowhere = private unnamed_addr constant [16 x i8] zeroinitializer, align 16"
+"""What a load takes its 0 from that must not be done."""
 ONE_NODE: Final = 0
 """The number of the metadata node that holds a 1."""
 
@@ -168,7 +171,7 @@ class Memory:
         offset = self.offset(buffer, e.indices)
         lane = self.lane(offset)
         if lane is None:
-            return Lanes(self.load_one(buffer, offset), 1)
+            return Lanes(self.load_one(buffer, offset, runs=self.only_if(e)), 1)
         loop = self.function.loop
         assert loop is not None
         lanes = loop.lanes
@@ -211,9 +214,23 @@ class Memory:
         places = [int(e.value) for e in found if type(e) is Const]
         return places if len(places) == lanes else None
 
-    def load_one(self, buffer: Buffer, offset: Expr) -> str:
-        """A load that is the same in all lanes."""
+    def only_if(self, e: Load) -> str | None:
+        """Whether the lanes that run, of which there may be none, are all that keeps a load inside
+        of its buffer: then whether any does."""
+        if self.function.mask is None:
+            return None
+        inside = all(
+            self.function.facts.prove(And(Le(as_expr(0), i), Lt(i, size))) is True
+            for i, size in zip(e.indices, e.buffer.shape, strict=True)
+        )
+        return None if inside else self.function.expressions.some_lane()
+
+    def load_one(self, buffer: Buffer, offset: Expr, *, runs: str | None = None) -> str:
+        """A load that is the same in all lanes. runs: a condition without which it gives 0."""
         pointer = self.pointer(buffer, offset)
+        if runs is not None:
+            self.function.module.declare(NOWHERE)
+            pointer = self.text.value(f"select i1 {runs}, ptr {pointer}, ptr @ts_nowhere")
         element = memory_type(buffer.dtype)
         raw = self.text.value(
             f"load {element}, ptr {pointer}, align {buffer.dtype.element.bytes}{self.alias(buffer)}"
@@ -335,17 +352,13 @@ class Memory:
         raw = casts.to_memory(self.function.module, text.value, buffer.dtype, value.text, 1)
         pointer = self.pointer(buffer, offset)
         element = memory_type(buffer.dtype)
-        mask, loop = self.function.mask, self.function.loop
+        some = self.function.expressions.some_lane()
         align = buffer.dtype.element.bytes
         line = f"store {element} {raw}, ptr {pointer}, align {align}{self.alias(buffer)}"
-        if mask is None or loop is None:
+        if some is None:
             text.line(line)
             return
         # The same value to the same place from all lanes that run: once, if any does.
-        name = f"llvm.vector.reduce.or.v{loop.lanes}i1"
-        mask_type = vector("i1", loop.lanes)
-        self.function.module.declare(f"declare i1 @{name}({mask_type})")
-        some = text.value(f"call i1 @{name}({mask_type} {mask})")
         yes, after = text.name("some"), text.name("after")
         text.line(f"br i1 {some}, label %{yes}, label %{after}")
         text.begin(yes)
