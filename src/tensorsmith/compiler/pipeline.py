@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from tensorsmith.compiler.evaluate import evaluate_natively
+from tensorsmith.graph.layouts import choose_layouts
 from tensorsmith.graph.legalize import legalize
 from tensorsmith.graph.move_up import move_up
 from tensorsmith.graph.simplify import simplify
@@ -24,6 +25,9 @@ def simplify_operators(module: IRModule) -> IRModule:
 
 PIPELINE: Final[tuple[Pass, ...]] = (simplify_operators, move_up, legalize)
 """From what a reader gives to graph functions of calls and tensor programs."""
+
+BLOCKED: Final[tuple[Pass, ...]] = (simplify_operators, move_up, choose_layouts, legalize)
+"""The same with images in blocks of channels."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from tensorsmith.arith import Analyzer
@@ -195,6 +195,36 @@ def is_guarded(definition: Compute) -> bool:
     return False
 
 
+def is_pointwise(definition: Definition, rank: int) -> bool:
+    """Whether a definition of tensors of `rank` computes each element from those at its own place
+    alone, wherever that is; tensors with fewer axes, or with axes of extent 1, are repeated."""
+    if not isinstance(definition, Compute) or definition.reductions:
+        return False
+    axes = definition.axes
+    if len(axes) != rank or any(t.rank > rank for t in definition.inputs):
+        return False
+    for tensor in definition.inputs:
+        last = axes[rank - tensor.rank :]
+        for at in places_read(definition, tensor):
+            for index, axis, extent in zip(at, last, tensor.shape, strict=True):
+                if index is not axis and not (_is_zero(index) and _is_one(extent)):
+                    return False
+    return not _stands_outside_of_loads(definition.values, frozenset(axes))
+
+
+def _stands_outside_of_loads(values: Sequence[Expr], axes: Collection[Expr]) -> bool:
+    """Whether an axis is part of what is computed, and not only of where elements are read."""
+    pending, seen = list(values), set[Expr]()
+    while pending:
+        e = pending.pop()
+        if e in axes:
+            return True
+        if e not in seen and not isinstance(e, Load):
+            seen.add(e)
+            pending.extend(e.args)
+    return False
+
+
 def moved_tensor(definition: Definition) -> tuple[Tensor, tuple[Expr, ...]] | None:
     """The tensor whose elements a definition moves without changing them, and the place that each
     is taken from; None if it does anything else."""
@@ -278,6 +308,7 @@ __all__ = [
     "access_of",
     "elements_of",
     "is_guarded",
+    "is_pointwise",
     "is_same_order",
     "is_sum_of_products",
     "joined_tensors",

@@ -1,0 +1,136 @@
+"""Which images may have their channels in blocks, and of what size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import Final
+
+from tensorsmith.graph.following import Follow, channels, following, is_point
+from tensorsmith.graph.kernel import Operators
+from tensorsmith.ir import Const
+from tensorsmith.ir.graph import Apply, Binding, Constant, MatchShape, Value, bodies
+
+SIZES: Final = (16, 8)
+"""Channels of a block, the best first: those of a vector of float32, of 512 or of 256 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution by a known weight, whose result can have its channels in blocks.
+
+    depth, made: channels that a group reads and makes. flops: of one element of the result.
+    """
+
+    apply: Apply
+    groups: int
+    depth: int
+    made: int
+    flops: float
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether each channel is convolved alone."""
+        return self.groups > 1 and self.depth == self.made == 1
+
+
+class Blocks:
+    """The size of the blocks of each value of a function, where its channels may be in blocks.
+
+    Values are in one class if an operator follows from the one to the other: their blocks are of
+    one size, which divides the channels of all of them.
+    """
+
+    def __init__(self, operators: Operators) -> None:
+        self.operators = operators
+        self.convolutions: dict[Apply, Convolution] = {}
+        self.follows: dict[Apply, Follow] = {}
+        self._known: set[Value] = set()
+        self._parent: dict[Value, Value] = {}
+        self._divisor: dict[Value, int] = {}
+
+    def of(self, value: Value) -> int:
+        """Channels in a block of `value`; 0 where they are on an axis of their own."""
+        if not channels(value):
+            return 0
+        divisor = self._divisor.get(self._root(value)) or channels(value)
+        return _size(divisor)
+
+    def learn(self, bindings: Iterable[Binding]) -> None:
+        """Take in the operators of a function or body, in order."""
+        for b in bindings:
+            if isinstance(b, Constant):
+                self._known.add(b.result)
+            elif isinstance(b, MatchShape):
+                if b.operand in self._parent and channels(b.operand) == channels(b.result):
+                    self._link((b.operand, b.result))
+            elif isinstance(b, Apply):
+                self._operator(b)
+            for body in bodies(b):
+                self.learn(body.bindings)
+
+    def _operator(self, apply: Apply) -> None:
+        found = self._convolution(apply)
+        if found is not None:
+            self.convolutions[apply] = found
+            return
+        if all(o not in self._parent for o in apply.operands if o is not None):
+            return
+        follow = following(apply, self.operators)
+        if follow is not None and self._link(follow.images, follow.multiples):
+            self.follows[apply] = follow
+
+    def _convolution(self, apply: Apply) -> Convolution | None:
+        """A convolution, if its result can be in blocks."""
+        if apply.op != "conv" or len(apply.operands) < 2:
+            return None
+        x, weight = apply.operands[:2]
+        (result,) = apply.results
+        if x is None or weight not in self._known or not channels(x) or not channels(result):
+            return None
+        if result.dtype.name != "float32" or is_point(x):
+            return None
+        sizes = [int(e.value) for e in weight.shape if isinstance(e, Const)]
+        groups = apply.attrs.get("groups", 1)
+        if len(sizes) < weight.rank or not isinstance(groups, int) or sizes[0] % groups:
+            return None
+        flops = 2.0 * _product(sizes[1:])
+        found = Convolution(apply, groups, sizes[1], sizes[0] // groups, flops)
+        if found.is_depthwise:
+            return found if self._link((x, result)) else None
+        if groups > 1:
+            given = self._link((x,), (found.depth,))
+            return found if given and self._link((result,), (found.made,)) else None
+        return found if self._link((result,)) else None
+
+    # --- Classes -----------------------------------------------------------------------------
+
+    def _root(self, value: Value) -> Value:
+        while (parent := self._parent.get(value, value)) is not value:
+            value = parent
+        return value
+
+    def _link(self, values: Sequence[Value], multiples: Sequence[int] = ()) -> bool:
+        """Let the values be in one class, whose blocks divide `multiples`, if any size does."""
+        divisor = gcd(*map(channels, values), *multiples)
+        roots = dict.fromkeys(map(self._root, values))
+        divisor = gcd(divisor, *(self._divisor.get(r, 0) for r in roots))
+        if not _size(divisor):
+            return False
+        first = next(iter(roots))
+        for root in roots:
+            self._parent[root] = first
+        self._divisor[first] = divisor
+        return True
+
+
+def _size(divisor: int) -> int:
+    return next((s for s in SIZES if divisor % s == 0), 0)
+
+
+def _product(sizes: Iterable[int]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total

@@ -1,0 +1,362 @@
+"""Images get their channels in blocks where convolutions are the faster for it.
+
+A convolution that makes a block of channels at once stores whole vectors, whatever the extents of
+the image are, and reads what another has made as it lies. So from one convolution to the next,
+images stay (n, c / b, *image, b), and only where something else reads them they are put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from tensorsmith.arith import Analyzer
+from tensorsmith.graph.blocks import Blocks, Convolution
+from tensorsmith.graph.following import CHANNELS, Follow, channels, is_point
+from tensorsmith.graph.kernel import Array, Operators
+from tensorsmith.graph.substitution import Substitution
+from tensorsmith.ir import Buffer, Const, Expr, IRModule, as_expr
+from tensorsmith.ir.graph import (
+    Apply,
+    Binding,
+    Body,
+    Branch,
+    Constant,
+    GraphFunction,
+    Loop,
+    MatchShape,
+    Value,
+)
+from tensorsmith.ops import OPERATORS
+from tensorsmith.ops.operator import placeholders, result_types
+from tensorsmith.ops.requirements import collecting
+
+LEAST_FLOPS: Final = 256.0
+"""Floating-point operations of convolutions that pay for one element put in blocks or back: it
+takes some 0.5 ns, in which a core does 50, of which a convolution of blocks saves a fifth."""
+USUAL: Final = 128.0
+"""What an extent that is not known is taken to be."""
+
+
+def choose_layouts(module: IRModule, *, operators: Operators = OPERATORS) -> IRModule:
+    """Have images in blocks of channels between convolutions by known weights.
+
+    Before: any graph functions. After: the same results, but for the order of sums. Convolutions
+    are `blocked_conv` whose result has its channels in blocks of 16 or 8 (see
+    `tensorsmith.ops.channels`), and what follows them computes on blocks; `reshape` and `transpose`
+    put images in blocks and back, once for all that read them so. Convolutions that are not worth
+    what it costs to put their images in blocks and back stay as they are: see `LEAST_FLOPS`.
+    Gives `module` itself if there are none that are. It is part of
+    `tensorsmith.compiler.pipeline.BLOCKED`, which `compile(..., pipeline=BLOCKED)` takes.
+    """
+    graphs = {name: _function(graph, operators) for name, graph in module.graphs.items()}
+    if all(graphs[name] is graph for name, graph in module.graphs.items()):
+        return module
+    return replace(module, functions={**module.functions, **graphs})
+
+
+def _function(graph: GraphFunction, operators: Operators) -> GraphFunction:
+    blocks = Blocks(operators)
+    blocks.learn(graph.body)
+    while blocks.convolutions:
+        walk = _Walk(operators, blocks)
+        made = walk.function(graph)
+        poor = walk.regions.poor()
+        if not poor:
+            return made
+        for apply in poor:
+            del blocks.convolutions[apply]
+    return graph
+
+
+@dataclass(slots=True)
+class _Region:
+    """Values in blocks that are computed from each other.
+
+    work: operations of the convolutions. moved: elements that are put in blocks or back.
+    """
+
+    convolutions: list[Apply] = field(default_factory=list)
+    work: float = 0.0
+    moved: float = 0.0
+
+
+class _Regions:
+    """The region of each value in blocks."""
+
+    def __init__(self) -> None:
+        self._of: dict[Value, _Region] = {}
+
+    def join(self, values: Iterable[Value]) -> _Region:
+        """One region of all these values, which those of them have that have none."""
+        values = tuple(values)
+        found = list({id(r): r for v in values if (r := self._of.get(v)) is not None}.values())
+        whole = found[0] if found else _Region()
+        for other in found[1:]:
+            whole.convolutions += other.convolutions
+            whole.work += other.work
+            whole.moved += other.moved
+            self._of.update((v, whole) for v, r in self._of.items() if r is other)
+        self._of.update((v, whole) for v in values)
+        return whole
+
+    def poor(self) -> list[Apply]:
+        """The convolutions of regions that do not pay for what is moved."""
+        all_ = {id(r): r for r in self._of.values()}.values()
+        return [c for r in all_ if r.work < LEAST_FLOPS * r.moved for c in r.convolutions]
+
+
+@dataclass(slots=True)
+class _Scope:
+    """What there is of each value at a place.
+
+    blocked: the value in blocks. only: those that are there in no other form. aligned: operands
+    that are broadcast to blocks, by the rank and the blocks.
+    """
+
+    blocked: dict[Value, Buffer] = field(default_factory=dict)
+    only: set[Value] = field(default_factory=set)
+    aligned: dict[tuple[Value, int, int], Buffer] = field(default_factory=dict)
+    plain: dict[Value, Value] = field(default_factory=dict)
+
+    def inner(self) -> _Scope:
+        """A scope that begins with the same."""
+        return _Scope(dict(self.blocked), set(self.only), dict(self.aligned), dict(self.plain))
+
+
+class _Walk:
+    """A walk over the bindings of a function, in order."""
+
+    def __init__(self, operators: Operators, blocks: Blocks) -> None:
+        self.operators = operators
+        self.blocks = blocks
+        self.regions = _Regions()
+        self.constants: dict[Value, Array] = {}
+        self.replaced = Substitution()
+        self.scope = _Scope()
+        self.replaced.values = self.scope.plain
+        self.made: list[Binding] = []
+        self.facts = Analyzer()
+
+    def function(self, graph: GraphFunction) -> GraphFunction:
+        self.sequence(graph.body)
+        results = tuple(map(self.plain, graph.results))
+        return replace(graph, body=tuple(self.made), results=results)
+
+    def sequence(self, bindings: Iterable[Binding]) -> None:
+        for b in bindings:
+            self.binding(b)
+
+    def binding(self, b: Binding) -> None:
+        """Append what stands for `b`."""
+        if isinstance(b, Apply):
+            if b in self.blocks.convolutions:
+                self.convolution(b, self.blocks.convolutions[b])
+                return
+            follow = self.blocks.follows.get(b)
+            if follow is not None and self.follows(follow):
+                self.follow(b, follow)
+                return
+        if isinstance(b, MatchShape) and b.operand in self.scope.only:
+            size = self.blocks.of(b.result)
+            if size and size == self.blocks.of(b.operand):
+                self.match(b, size)
+                return
+        if isinstance(b, Constant):
+            self.constants[b.result] = b.data
+        for value in b.inputs:
+            self.plain(value)
+        if isinstance(b, Branch):
+            b = replace(b, then=self.body(b.then), orelse=self.body(b.orelse))
+        elif isinstance(b, Loop):
+            b = replace(b, body=self.body(b.body))
+        self.made.append(self.replaced.binding(b))
+
+    def body(self, body: Body) -> Body:
+        """A body; what it makes of values outside stays inside."""
+        scope, bindings = self.scope, self.made
+        self.scope, self.made = scope.inner(), []
+        self.replaced.values = self.scope.plain
+        self.sequence(body.bindings)
+        results = tuple(map(self.plain, body.results))
+        made = replace(body, bindings=tuple(self.made), results=results)
+        self.scope, self.made = scope, bindings
+        self.replaced.values = scope.plain
+        return made
+
+    # --- Operators ---------------------------------------------------------------------------
+
+    def convolution(self, apply: Apply, conv: Convolution) -> None:
+        """A convolution whose result is in blocks."""
+        x, (result,) = apply.operands[0], apply.results
+        assert x is not None
+        given = self.in_blocks(x) if self.blocks.of(x) else self.plain(x)
+        rest = tuple(map(self.plain, (o for o in apply.operands[1:] if o is not None)))
+        attrs = {**apply.attrs, "block": self.blocks.of(result)}
+        self.give(result, self.apply("blocked_conv", (given, *rest), attrs, result.name, apply))
+        region = self.regions.join([v for v in (x, result) if v in self.scope.blocked])
+        region.convolutions.append(apply)
+        region.work += conv.flops * _elements(result)
+
+    def follows(self, follow: Follow) -> bool:
+        """Whether an operator is to follow: it reads blocks of more than one point."""
+        return any(v in self.scope.blocked and not is_point(v) for v in follow.images[:-1])
+
+    def follow(self, apply: Apply, follow: Follow) -> None:
+        """An operator on blocks."""
+        (result,) = apply.results
+        size = self.blocks.of(result)
+        operands: list[Value | None] = []
+        for place, o in enumerate(apply.operands):
+            if o is None or place in follow.plain:
+                operands.append(None if o is None else self.plain(o))
+            elif o in follow.images:
+                operands.append(self.in_blocks(o))
+            else:
+                operands.append(self.aligned(o, result.rank, size))
+        made = self.apply(apply.op, operands, follow.attrs(size), result.name, apply)
+        self.give(result, made)
+        self.regions.join(v for v in follow.images if not is_point(v))
+
+    def match(self, b: MatchShape, size: int) -> None:
+        """Another view of the shape of blocks."""
+        made = Buffer(b.result.name, _blocked_shape(b.result, size), b.result.dtype)
+        operand = self.scope.blocked[b.operand]
+        self.made.append(MatchShape(made, operand, sources=b.sources, span=b.span))
+        self.give(b.result, made)
+        self.regions.join((b.operand, b.result))
+
+    def give(self, result: Buffer, made: Buffer) -> None:
+        """Let `made` be a value in blocks, which is there in no other form."""
+        self.scope.blocked[result] = made
+        self.scope.only.add(result)
+
+    def apply(
+        self,
+        op: str,
+        operands: Sequence[Value | None],
+        attrs: Mapping[str, Any],
+        name: str,
+        origin: Apply | None = None,
+    ) -> Buffer:
+        """A new operator with one result."""
+        tensors = [o if isinstance(o, Buffer) else None for o in operands]
+        with collecting():  # what it requires was checked for the operator that it stands for
+            results = self.operators[op](placeholders(tensors), attrs)
+        values = result_types(results, (name,), self.facts)
+        kept = MappingProxyType(dict(attrs))
+        sources = origin.sources if origin is not None else ()
+        span = origin.span if origin is not None else None
+        self.made.append(Apply(values, op, tuple(tensors), kept, sources=sources, span=span))
+        return values[0]
+
+    # --- Forms of values ---------------------------------------------------------------------
+
+    def plain(self, value: Value) -> Value:
+        """The value with its channels on an axis of their own."""
+        if value in self.scope.only:
+            assert isinstance(value, Buffer)
+            self.scope.only.discard(value)
+            self.scope.plain[value] = self.put_back(value, self.scope.blocked[value])
+            self.regions.join((value,)).moved += _moved(value)
+        return self.replaced.value(value)
+
+    def put_back(self, value: Buffer, blocked: Buffer) -> Buffer:
+        """The plain form of what is in blocks."""
+        last = blocked.rank - 1
+        if not is_point(value):
+            axes = (0, CHANNELS, last, *range(2, last))
+            blocked = self.apply("transpose", (blocked,), {"axes": axes}, value.name)
+        return self.apply("reshape", (blocked,), {"shape": value.shape}, value.name)
+
+    def in_blocks(self, value: Value) -> Buffer:
+        """The value with its channels in blocks."""
+        assert isinstance(value, Buffer)
+        found = self.scope.blocked.get(value)
+        if found is None:
+            size = self.blocks.of(value)
+            if value in self.constants:
+                found = self.divided_data(value, value.rank, size)
+            else:
+                found = self.divided(value, value.shape, size)
+                self.regions.join((value,)).moved += _moved(value)
+            self.scope.blocked[value] = found
+        return found
+
+    def divided(self, value: Buffer, shape: Sequence[Expr], size: int) -> Buffer:
+        """A plain value, by a shape of as many elements, in blocks."""
+        axes = (0, CHANNELS, *range(3, len(shape) + 1), 2)
+        count = Analyzer().simplify(shape[CHANNELS] // size)
+        parts = (shape[0], count, as_expr(size), *shape[2:])
+        operand = self.plain(value)
+        if all(_is_one(e) for e in shape[2:]):
+            whole = (shape[0], count, *shape[2:], as_expr(size))
+            return self.apply("reshape", (operand,), {"shape": whole}, value.name)
+        apart = self.apply("reshape", (operand,), {"shape": parts}, value.name)
+        return self.apply("transpose", (apart,), {"axes": axes}, value.name)
+
+    def divided_data(self, value: Buffer, rank: int, size: int) -> Buffer:
+        """A constant that is broadcast to images of `rank`, in blocks."""
+        data = self.constants[value]
+        n, c, *image = (1,) * (rank - data.ndim) + data.shape
+        return self.constant(np.moveaxis(data.reshape((n, c // size, size, *image)), 2, -1), value)
+
+    def aligned(self, value: Value, rank: int, size: int) -> Buffer:
+        """An operand that is broadcast to images of `rank`, in blocks of `size` where they are."""
+        assert isinstance(value, Buffer)
+        key = (value, rank, size)
+        found = self.scope.aligned.get(key)
+        if found is None:
+            found = self.scope.aligned[key] = self.broadcast(value, rank, size)
+        return found
+
+    def broadcast(self, value: Buffer, rank: int, size: int) -> Buffer:
+        """As `aligned`, made anew."""
+        if all(map(_is_one, value.shape)):
+            plain = self.plain(value)
+            assert isinstance(plain, Buffer)
+            return plain
+        whole = (*(as_expr(1),) * (rank - value.rank), *value.shape)
+        data = self.constants.get(value)
+        if _is_one(whole[CHANNELS]):
+            shape = (*value.shape, as_expr(1))
+            if data is not None:
+                return self.constant(data.reshape((*data.shape, 1)), value)
+            return self.apply("reshape", (self.plain(value),), {"shape": shape}, value.name)
+        if data is None:
+            return self.divided(value, whole, size)
+        return self.divided_data(value, rank, size)
+
+    def constant(self, data: Array, origin: Buffer) -> Buffer:
+        """A new constant, of the elements of another."""
+        value = Buffer(origin.name, data.shape, origin.dtype)
+        self.made.append(Constant(value, np.ascontiguousarray(data)))
+        self.constants[value] = data
+        return value
+
+
+def _is_one(extent: Expr) -> bool:
+    return isinstance(extent, Const) and extent.value == 1
+
+
+def _blocked_shape(value: Buffer, size: int) -> tuple[Expr, ...]:
+    """The shape of a value in blocks."""
+    count = as_expr(channels(value) // size)
+    return (value.shape[0], count, *value.shape[2:], as_expr(size))
+
+
+def _elements(value: Buffer) -> float:
+    """Elements of a tensor; extents that are not known count as usual ones."""
+    size = 1.0
+    for extent in value.shape:
+        size *= float(extent.value) if isinstance(extent, Const) else USUAL
+    return size
+
+
+def _moved(value: Buffer) -> float:
+    """Elements to move where a value is put in blocks or back: none of points."""
+    return 0.0 if is_point(value) else _elements(value)
