@@ -141,14 +141,20 @@ def test_bijections_are_detected_after_simplification(make, domain):
 
 
 def test_facts_of_the_analyzer_count():
-    free = Var("free")
+    free, other = Var("free"), Var("other")
     analyzer = Analyzer()
     analyzer.assume(as_expr(1) <= free)
-    assert detect_iter_map(
-        [f // free, f % free], ranges(f=free * 4), analyzer=analyzer
-    ).is_bijective
+    domain = ranges(f=free * other)
+    assert detect_iter_map([f // free, f % free], domain, analyzer=analyzer).is_bijective
     with pytest.raises(ArithError, match="not known to be positive"):
-        detect_iter_map([f // free, f % free], ranges(f=free * 4))
+        detect_iter_map([f // free, f % free], domain)
+
+
+@pytest.mark.parametrize("whole", [lambda n, k: n * k, lambda n, k: n * k * 4 + 0])
+def test_what_divides_the_extent_of_a_loop_that_runs_is_positive(whole):
+    rows, columns = Var("rows", low=0), Var("columns", low=0)
+    domain = ranges(f=whole(rows, columns))
+    assert detect_iter_map([f // columns, f % columns], domain).is_bijective
 
 
 ONTO = [

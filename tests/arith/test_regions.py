@@ -373,3 +373,15 @@ def test_facts_of_an_analyzer_are_used():
     analyzer.assume(as_expr(2) <= free)
     _, writes = accessed_regions(loop(i, 4, seq(store(B, i * free), store(B, 0))), analyzer)
     assert box(writes[0]) == exprs((0, Analyzer().simplify(free * 3 + 1)))
+
+
+@pytest.mark.parametrize(("start", "extent"), [(-3, 2), (-2, 2), (8, 1), (9, 2)])
+def test_a_region_outside_of_its_buffer_is_clipped_to_nothing(start, extent):
+    ((_, size),) = clip_region(Region(Buffer("D", (8,)), [(start, extent)])).ranges
+    assert size is const(0)
+
+
+def test_what_may_lie_outside_is_never_clipped_to_less_than_nothing():
+    free = Var("free")
+    ((_, size),) = clip_region(Region(Buffer("D", (8,)), [(free, 2)])).ranges
+    assert Analyzer().prove(size >= 0) is True

@@ -15,6 +15,7 @@ from schedule.applications import (
     split_some,
 )
 from schedule.chains import chains
+from schedule.scripts import schedule_of
 from schedule.test_compute_location import compute_at_some, reverse_compute_at_some
 from strategies import programs
 from tensorsmith.ir import Block, Expr, IndexMap, IterKind, Var
@@ -119,3 +120,19 @@ def test_random_caches_keep_the_results(data: st.DataObject) -> None:
 def test_many_random_caches_keep_the_results(data: st.DataObject) -> None:
     program = data.draw(st.one_of(chains(), programs()))
     check_same(data.draw, program, apply_some(data.draw, program, MOVES, 8), native=True)
+
+
+@given(st.data())
+@settings(max_examples=3)
+def test_what_is_never_read_is_not_copied(data: st.DataObject) -> None:
+    s = schedule_of("""
+@T.program
+def f(A: T.Buffer((4,), "int32"), B: T.Buffer((1,), "int32")):
+    for i in range(1):
+        with T.block("B"):
+            vi = T.remap("S", i)
+            B[vi] = T.select(0 <= vi - 2, A[vi - 2], 5)
+""")
+    before = s.program
+    s.cache_read(s.get_block("B"), "A", "local")
+    check_same(data.draw, before, s, native=True)

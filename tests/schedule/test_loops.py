@@ -97,6 +97,33 @@ test_partition_of_a_reduction, test_partition_of_a_reduction_slow = keeps_its_me
 test_merge, test_merge_slow = keeps_its_meaning(TWO.format(value="B[vk, vl]"), merge_both)
 
 
+MAY_BE_EMPTY = """
+n = T.dim("n", min=0)
+k = T.dim("k", min=0)
+@T.program
+def f(A: T.Buffer((n, k), "int32"), B: T.Buffer((n, k), "int32")):
+    for i, j in T.grid(n, k):
+        with T.block("B"):
+            vi, vj = T.remap("SS", i, j)
+            B[vi, vj] = A[vi, vj] + 1
+"""
+
+
+def fuse_and_halve(s):
+    s.split(s.fuse(*loops_of(s, "B")), [None, 8])
+
+
+test_fuse_of_loops_that_may_be_empty, test_fuse_of_loops_that_may_be_empty_slow = keeps_its_meaning(
+    MAY_BE_EMPTY, fuse_and_halve
+)
+
+
+def test_factors_that_may_be_0_are_refused():
+    s = schedule_of(MAY_BE_EMPTY)
+    with pytest.raises(ScheduleError, match="'?k'? is not known to be positive"):
+        s.split(loops_of(s, "B")[0], [None, s.dim("k")])
+
+
 def test_only_the_first_piece_of_a_reduction_has_an_init():
     s = schedule_of(SUM)
     partition_reduction(s)

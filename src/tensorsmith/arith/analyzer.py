@@ -11,6 +11,7 @@ from tensorsmith.arith import interval as intervals
 from tensorsmith.arith.congruence import Congruence
 from tensorsmith.arith.interval import Interval
 from tensorsmith.arith.polynomial import (
+    Monomial,
     OrderKeys,
     Polynomial,
     add_scaled,
@@ -27,6 +28,7 @@ from tensorsmith.ir.expr import (
     Eq,
     Expr,
     ExprLike,
+    FloorDiv,
     FloorMod,
     Le,
     Lt,
@@ -90,11 +92,12 @@ class Analyzer:
         # Facts about other variables stay as they are; results that used `var` do not.
         self.ranges = {**self.ranges, var: Range(self.polynomial(low), self.polynomial(high))}
         self.intervals = {**self.intervals, var: bounds}
+        self._forget()
         if not isinstance(size, Const):
             positive = dict(self.polynomial(size))
             add_scaled(positive, {(): 1}, -1)
-            self.constraints = (*self.constraints, positive)
-        self._forget()
+            self._add_constraint(positive)
+            self._forget()
 
     def assume(self, condition: Expr) -> None:
         """Let the bool expression `condition` hold.
@@ -166,14 +169,33 @@ class Analyzer:
         """Learn ``gap >= 0``; a constant bound of one variable narrows its interval too."""
         self.constraints = (*self.constraints, gap)
         terms = [(m, c) for m, c in gap.items() if m]
-        if len(terms) != 1 or len(terms[0][0]) != 1:
+        if len(terms) != 1:
             return
-        (var,), c = terms[0]
-        if not isinstance(var, Var):
-            return
-        k = gap.get((), 0)
-        fact = Interval(-(k // c), None) if c > 0 else Interval(None, k // -c)
-        self.intervals = {**self.intervals, var: self.bounds(var).intersect(fact)}
+        (atoms, c), k = terms[0], gap.get((), 0)
+        if len(atoms) > 1:
+            if c > 0 > k:
+                self._add_factors(atoms)
+        elif isinstance(atom := atoms[0], Var):
+            fact = Interval(-(k // c), None) if c > 0 else Interval(None, k // -c)
+            self.intervals = {**self.intervals, atom: self.bounds(atom).intersect(fact)}
+        elif isinstance(atom, FloorDiv) and isinstance(d := atom.args[1], Const) and c > 0:
+            self._add_quotient(atom.args[0], int(d.value), -(k // c))
+
+    def _add_quotient(self, x: Expr, d: int, least: int) -> None:
+        """Learn ``x // d >= least``, where that tells something about x."""
+        gap = dict(self.polynomial(x))
+        add_scaled(gap, {(): 1}, -d * least)
+        low = self.interval(gap).low
+        if d > 0 and (low is None or low < 0):
+            self._add_constraint(gap)
+
+    def _add_factors(self, factors: Monomial) -> None:
+        """Learn of a product that is positive: if no factor is negative, none is 0."""
+        lows = [self.bounds(x).low for x in factors]
+        if all(low is not None and low >= 0 for low in lows):
+            for x, low in zip(factors, lows, strict=True):
+                if low == 0:
+                    self._add_constraint({(x,): 1, (): -1})
 
     @contextmanager
     def scope(self) -> Iterator[None]:

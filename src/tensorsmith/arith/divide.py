@@ -258,7 +258,7 @@ def _drop_inner_modulo(rest: Polynomial, facts: Analyzer, c: int) -> Polynomial:
         if len(monomial) != 1 or type(monomial[0]) is not FloorMod:
             continue
         x, m = monomial[0].args
-        if type(m) is Const and k * int(m.value) % c == 0:
+        if type(m) is Const and m.value and k * int(m.value) % c == 0:
             total = {n: v for n, v in rest.items() if n != monomial}
             add_scaled(total, facts.polynomial(x), k)
             return _drop_inner_modulo(_split_multiples(total, c)[1], facts, c)

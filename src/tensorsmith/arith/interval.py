@@ -136,6 +136,8 @@ def _quotient(x: int, least: int, most: int | None, *, lower: bool) -> int:
 def floor_modulo(a: Interval, b: Interval) -> Interval:
     """The floor remainders; the divisor is not 0."""
     if b.low is not None and b.low >= 0:
+        if b.high is not None and b.high < max(b.low, 1):
+            return EVERYTHING  # as for the quotient
         if a.low is not None and a.low >= 0:
             if a.high is not None and a.high < max(b.low, 1):
                 return a

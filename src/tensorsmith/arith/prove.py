@@ -240,20 +240,7 @@ class _Proof:
             return e.value > 0
         below = dict(self.facts.polynomial(e))
         add_scaled(below, {(): 1}, -1)
-        return self.divides_an_extent(e) or self.nonnegative(below, self.facts.constraints, 1)
-
-    def divides_an_extent(self, e: Expr) -> bool:
-        """Whether `e` is a factor of a product in which something else counts from 0: then it is
-        not 0, or there would be nothing to count."""
-        for known in self.facts.ranges.values():
-            if known.low or known.high is None:
-                continue
-            count = dict(known.high)
-            add_scaled(count, {(): 1}, 1)
-            if len(count) == 1 and e in (factors := next(iter(count))):
-                bounds = (self.facts.bounds(x).low for x in factors)
-                return all(low is not None and low >= 0 for low in bounds)
-        return False
+        return self.nonnegative(below, self.facts.constraints, 1)
 
     # --- Constraints -------------------------------------------------------------------------
 

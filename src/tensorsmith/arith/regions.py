@@ -137,12 +137,13 @@ def _greater(a: Expr, b: Expr, analyzer: Analyzer) -> Expr:
 
 
 def clip_region(region: Region, analyzer: Analyzer | None = None) -> Region:
-    """The part of `region` that lies inside of its buffer."""
+    """The part of `region` that lies inside of its buffer; nothing where all of it lies outside."""
     analyzer = analyzer or Analyzer()
     ranges = []
     for (start, extent), size in zip(region.ranges, region.buffer.shape, strict=True):
         first = _greater(start, const(0), analyzer)
         stop = _lesser(analyzer.simplify(start + extent), size, analyzer)
+        stop = _greater(stop, first, analyzer)
         ranges.append((first, analyzer.simplify(stop - first)))
     return Region(region.buffer, ranges)
 

@@ -15,7 +15,9 @@ Integers. ``index`` never overflows, by contract. ``int*`` are two's complement 
 unsigned: add, sub, mul, neg wrap modulo ``2**bits``. `FloorDiv` and `FloorMod` round towards minus
 infinity (the remainder has the sign of the divisor, as in Python); `TruncDiv` and `TruncMod` round
 towards zero (the remainder has the sign of the dividend, as in C). Division by zero is an error of
-the program; the least integer divided by -1 wraps. Shift counts are read as unsigned: a count of
+the program: evaluating one raises, interpreted or compiled. Simplification gives it no value, and
+may drop one that the result does not depend on, such as that in ``x // n * 0``. The least integer
+divided by -1 wraps. Shift counts are read as unsigned: a count of
 ``bits`` or more gives 0, or -1 for the right shift of a negative number (right shifts of ``int*``
 keep the sign).
 
