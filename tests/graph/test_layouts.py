@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graph.passes import floats, ops_of
+from strategies.cases import fast_and_slow
 from strategies.graphs import same_results
 from strategies.images import images, networks
 from tensorsmith.graph import layouts
@@ -26,15 +26,18 @@ def check(module, args):
     return after
 
 
-@given(st.data(), st.booleans())
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
-def test_layouts_keep_results(data, always):
+def layouts_keep_results(data):
     graph = data.draw(networks())
     args = data.draw(images(graph))
     with pytest.MonkeyPatch.context() as patch:
-        if always:
+        if data.draw(st.booleans()):  # all that can be in blocks is
             patch.setattr(layouts, "LEAST_FLOPS", 0.0)
         check(IRModule.of(graph), args)
+
+
+test_layouts_keep_results, test_layouts_keep_results_slow = fast_and_slow(
+    layouts_keep_results, fast=30
+)
 
 
 class Net:
@@ -83,6 +86,11 @@ def test_few_channels_are_read_as_they_are():
 def test_channels_that_no_block_fits_stay_plain():
     net = Net()
     assert net.ops(net.conv(net.conv(net.x, 36), 36)) == ["conv", "conv"]
+
+
+def test_a_last_convolution_reads_blocks_though_it_makes_none():
+    net = Net()
+    assert net.ops(net.conv(net.conv(net.x, 32), 18)) == [*IN, "blocked_conv", "blocked_conv"]
 
 
 def test_a_small_convolution_between_plain_values_stays_plain():

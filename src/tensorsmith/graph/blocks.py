@@ -18,7 +18,7 @@ SIZES: Final = (16, 8)
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """A convolution by a known weight, whose result can have its channels in blocks.
+    """A convolution by a known weight that can make or read channels in blocks.
 
     depth, made: channels that a group reads and makes. flops: of one element of the result.
     """
@@ -82,7 +82,7 @@ class Blocks:
             self.follows[apply] = follow
 
     def _convolution(self, apply: Apply) -> Convolution | None:
-        """A convolution, if its result can be in blocks."""
+        """A convolution, if what it makes or reads can be in blocks."""
         if apply.op != "conv" or len(apply.operands) < 2:
             return None
         x, weight = apply.operands[:2]
@@ -102,7 +102,8 @@ class Blocks:
         if groups > 1:
             given = self._link((x,), (found.depth,))
             return found if given and self._link((result,), (found.made,)) else None
-        return found if self._link((result,)) else None
+        self._link((result,))
+        return found
 
     # --- Classes -----------------------------------------------------------------------------
 

@@ -47,10 +47,10 @@ def choose_layouts(module: IRModule, *, operators: Operators = OPERATORS) -> IRM
 
     Before: any graph functions. After: the same results, but for the order of sums. Convolutions
     are `blocked_conv` whose result has its channels in blocks of 16 or 8 (see
-    `tensorsmith.ops.channels`), and what follows them computes on blocks; `reshape` and `transpose`
-    put images in blocks and back, once for all that read them so. Convolutions that are not worth
-    what it costs to put their images in blocks and back stay as they are: see `LEAST_FLOPS`.
-    Gives `module` itself if there are none that are. It is part of
+    `tensorsmith.ops.channels`), or that only read such, and what follows them computes on blocks;
+    `reshape` and `transpose` put images in blocks and back, once for all that read them so.
+    Convolutions that are not worth what it costs to put their images in blocks and back stay as
+    they are: see `LEAST_FLOPS`. Gives `module` itself if there are none that are. It is part of
     `tensorsmith.compiler.pipeline.BLOCKED`, which `compile(..., pipeline=BLOCKED)` takes.
     """
     graphs = {name: _function(graph, operators) for name, graph in module.graphs.items()}
@@ -154,8 +154,12 @@ class _Walk:
     def binding(self, b: Binding) -> None:
         """Append what stands for `b`."""
         if isinstance(b, Apply):
-            if b in self.blocks.convolutions:
-                self.convolution(b, self.blocks.convolutions[b])
+            conv = self.blocks.convolutions.get(b)
+            if conv is not None and self.blocks.of(b.results[0]):
+                self.convolution(b, conv)
+                return
+            if conv is not None and b.operands[0] in self.scope.only:
+                self.last_convolution(b)
                 return
             follow = self.blocks.follows.get(b)
             if follow is not None and self.follows(follow):
@@ -195,12 +199,22 @@ class _Walk:
         x, (result,) = apply.operands[0], apply.results
         assert x is not None
         given = self.in_blocks(x) if self.blocks.of(x) else self.plain(x)
-        rest = tuple(map(self.plain, (o for o in apply.operands[1:] if o is not None)))
-        attrs = {**apply.attrs, "block": self.blocks.of(result)}
-        self.give(result, self.apply("blocked_conv", (given, *rest), attrs, result.name, apply))
+        self.give(result, self.convolved(apply, given, self.blocks.of(result)))
         region = self.regions.join([v for v in (x, result) if v in self.scope.blocked])
         region.convolutions.append(apply)
         region.work += conv.flops * _elements(result)
+
+    def last_convolution(self, apply: Apply) -> None:
+        """A convolution that reads blocks, of whose own channels there are no blocks."""
+        x, (result,) = apply.operands[0], apply.results
+        assert x is not None
+        self.scope.plain[result] = self.convolved(apply, self.in_blocks(x), 0)
+
+    def convolved(self, apply: Apply, given: Value, size: int) -> Buffer:
+        """A convolution of `given` that makes blocks of `size`."""
+        rest = tuple(map(self.plain, (o for o in apply.operands[1:] if o is not None)))
+        attrs = {**apply.attrs, "block": size}
+        return self.apply("blocked_conv", (given, *rest), attrs, apply.results[0].name, apply)
 
     def follows(self, follow: Follow) -> bool:
         """Whether an operator is to follow: it reads blocks of more than one point."""

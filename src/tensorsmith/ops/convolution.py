@@ -59,8 +59,9 @@ def blocked_conv(
 ) -> Tensor:
     """`conv` whose result has its channels in blocks: (n, m / block, *windows, block).
 
-    x: plain (n, c, *image) or blocked (n, c / b, *image, b): see `tensorsmith.ops.channels`. The
-    weight and the bias are those of `conv`. Groups consist of whole blocks, or of one channel.
+    x: plain (n, c, *image) or blocked (n, c / b, *image, b): see `tensorsmith.ops.channels`.
+    block: 0 for a plain result. The weight and the bias are those of `conv`. Groups consist of
+    whole blocks, or of one channel.
     """
     type_ = one_dtype("blocked_conv", Kind.FLOAT | Kind.INT, *(t for t in (x, weight, bias) if t))
     check_rank("blocked_conv", weight, 3)
