@@ -48,12 +48,16 @@ Point = tuple[Buffer, tuple[Expr, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """An accessed buffer and the padded one in its place, with one dimension an iterator."""
+    """An accessed buffer and the padded one in its place, which is accessed `at` other subscripts.
+
+    iters: those for the dimensions of the padded buffer; none where these are the buffer's own.
+    """
 
     buffer: Buffer
     indices: tuple[Expr, ...]
     iters: tuple[Iter, ...]
     padded: Buffer
+    at: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +213,7 @@ def _copies(work: _Padding) -> tuple[list[_Copy], list[_Copy]]:
             )
     _check_results(work, results, loads)
     inputs = [p for p in loads if p[0] not in results]
-    made = [_copy(work, p) for p in inputs], [_copy(work, p) for p in stores]
+    made = [_copy(work, p, may_grow=True) for p in inputs], [_copy(work, p) for p in stores]
     return [c for c in made[0] if c is not None], [c for c in made[1] if c is not None]
 
 
@@ -233,8 +237,9 @@ def _check_results(
                 )
 
 
-def _copy(work: _Padding, point: Point) -> _Copy | None:
-    """The padded buffer for an access; None if it has no padded iterator."""
+def _copy(work: _Padding, point: Point, *, may_grow: bool = False) -> _Copy | None:
+    """The padded buffer for an access; None if it has no padded iterator. may_grow: whether it may
+    keep the dimensions of the buffer, where iterators share subscripts."""
     buffer, indices = point
     if not any(v in work.extents for v in free_vars(*indices)) and not _bound(work, indices):
         return None
@@ -244,13 +249,40 @@ def _copy(work: _Padding, point: Point) -> _Copy | None:
         if index in by_var:
             iters[by_var[index]] = None
         elif _bound(work, (index,)) or any(v in by_var for v in free_vars(index)):
-            raise work.refusal(
-                f"the subscript {index!r} of {buffer.name!r} is not an iterator",
-                "a padded buffer has one dimension an iterator",
-            )
+            shape = _grown(work, point) if may_grow and not _bound(work, indices) else None
+            if shape is None:
+                raise work.refusal(
+                    f"the subscript {index!r} of {buffer.name!r} is not an iterator",
+                    "a padded buffer has one dimension an iterator",
+                )
+            return _Copy(buffer, indices, (), _padded(buffer, shape), indices)
+    at = tuple(it.var for it in iters)
     shape = [work.extent(it) for it in iters]
-    padded = Buffer(f"{buffer.name}_pad", shape, buffer.dtype, scope=buffer.scope)
-    return _Copy(buffer, indices, tuple(iters), padded)
+    return _Copy(buffer, indices, tuple(iters), _padded(buffer, shape), at)
+
+
+def _padded(buffer: Buffer, shape: Sequence[Expr]) -> Buffer:
+    return Buffer(f"{buffer.name}_pad", shape, buffer.dtype, scope=buffer.scope)
+
+
+def _grown(work: _Padding, point: Point) -> list[Expr] | None:
+    """The extents of a buffer with room for what spatial iterators reach in their padding; None if
+    a subscript is no multiple of such an iterator and a rest."""
+    buffer, indices = point
+    own = {it.var for it in work.block.iters}
+    shape = list(buffer.shape)
+    for d, index in enumerate(indices):
+        for it in work.block.iters:
+            if it.var not in work.extents or it.var not in free_vars(index):
+                continue
+            step = work.facts.simplify(substitute(index, {it.var: it.var + 1}) - index)
+            if own.intersection(free_vars(step)) or work.facts.prove(step >= 0) is not True:
+                return None
+            if it.kind is not IterKind.SPATIAL:
+                return None
+            more = step * (work.extent(it) - it.extent)
+            shape[d] = work.facts.simplify(shape[d] + more)
+    return shape
 
 
 def _bound(work: _Padding, indices: Sequence[Expr]) -> bool:
@@ -304,6 +336,8 @@ def _contributes_nothing(it: Iter, value: Expr, pad: Const, neutral: Expr) -> bo
 
 def _pad_nest(copy: _Copy, name: str, pad: Expr, work: _Padding) -> Stmt:
     """Copy an input, with `pad` where the iterators are beyond their extents."""
+    if not copy.iters:
+        return _grow_nest(copy, name, pad, work)
     names = [it.binding.name for it in copy.iters if isinstance(it.binding, Var)]
     iters, around = spatial_loops(copy.padded.shape, names)
     values: dict[Expr, Expr] = {
@@ -318,6 +352,16 @@ def _pad_nest(copy: _Copy, name: str, pad: Expr, work: _Padding) -> Stmt:
     value = Select(all_of(inside), element, pad)
     store = Store(copy.padded, tuple(it.var for it in iters), value)
     return around(Block(name, iters, store, span=work.block.span))
+
+
+def _grow_nest(copy: _Copy, name: str, pad: Expr, work: _Padding) -> Stmt:
+    """Copy an input to a buffer of the same dimensions, with `pad` behind it."""
+    iters, around = spatial_loops(copy.padded.shape)
+    at = tuple(it.var for it in iters)
+    sizes = zip(at, copy.buffer.shape, copy.padded.shape, strict=True)
+    inside = [v < old for v, old, new in sizes if old is not new]
+    value = Select(all_of(inside), Load(copy.buffer, at), pad)
+    return around(Block(name, iters, Store(copy.padded, at, value), span=work.block.span))
 
 
 def _unpad_nest(copy: _Copy, name: str) -> Stmt:
@@ -352,9 +396,7 @@ def _padded_nest(work: _Padding, copies: Sequence[_Copy], guarded: Reducer | Non
 
 def _redirected(s: Stmt, copies: Sequence[_Copy]) -> Stmt:
     """`s` with the accesses made to the padded buffers."""
-    new: dict[Point, Point] = {
-        (c.buffer, c.indices): (c.padded, tuple(it.var for it in c.iters)) for c in copies
-    }
+    new: dict[Point, Point] = {(c.buffer, c.indices): (c.padded, c.at) for c in copies}
 
     def loads(e: Expr) -> Expr | None:
         if isinstance(e, Load) and (found := new.get((e.buffer, e.indices))) is not None:

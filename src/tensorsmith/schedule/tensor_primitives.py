@@ -34,9 +34,9 @@ class TensorPrimitives(Scheduled):
         Not legal unless every iterator has a loop of its own that holds the block alone, from 0;
         if `padding` is not one positive number an iterator; for an opaque iterator; if the block
         does more than stores and bindings, divides by what may be 0, or loads under a condition; if
-        a padded iterator stands in a subscript with others, or is no subscript of a result; if
-        the block reads a result that it does not initialise; or if a reduction to be padded is of
-        no form that `rfactor` knows.
+        a padded iterator is no subscript of a result, or stands in a subscript with others and is
+        not spatial, or not there as a multiple; if the block reads a result that it does not
+        initialise; or if a reduction to be padded is of no form that `rfactor` knows.
 
         >>> from tensorsmith import te
         >>> from tensorsmith.schedule import Schedule

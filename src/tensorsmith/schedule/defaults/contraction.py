@@ -8,6 +8,7 @@ from math import prod
 from tensorsmith.ir import Block, Const, Load
 from tensorsmith.schedule.defaults.analysis import SYMBOLIC_EXTENT, Contraction, contraction
 from tensorsmith.schedule.defaults.canonical import block_of
+from tensorsmith.schedule.defaults.direct import direct_roles, schedule_direct
 from tensorsmith.schedule.defaults.packed import CONSTANTS, schedule_packed
 from tensorsmith.schedule.defaults.streamed import schedule_streamed
 from tensorsmith.schedule.errors import ScheduleError
@@ -51,7 +52,10 @@ def schedule_contraction(
     what = product(block)
     if what is None:
         raise ScheduleError(f"block {ref.name!r} is no product of matrices")
-    if is_streamed(block, what):
+    roles = direct_roles(s, block, what)
+    if roles is not None:
+        schedule_direct(s, ref, what, roles, target, free)
+    elif is_streamed(block, what):
         schedule_streamed(s, ref, what, target, free)
     elif one_row and is_plain(block, what) and _is_given(s, what.right):
         if not _lies_along(what.right, block, what.n[0]):

@@ -1,0 +1,122 @@
+"""The image of a direct convolution: read as it lies, or copied with its padding, part by part."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tensorsmith.arith import Analyzer
+from tensorsmith.ir import Block, Buffer, Const, Expr, Load, Store, free_vars, substitute
+from tensorsmith.schedule.defaults.analysis import SYMBOLIC_EXTENT, Contraction, is_reduction
+from tensorsmith.schedule.defaults.attempt import attempt
+from tensorsmith.schedule.defaults.canonical import block_of
+from tensorsmith.schedule.refs import BlockRef
+from tensorsmith.schedule.schedule import Schedule
+from tensorsmith.target import Target
+
+FEWEST_ROWS = 4
+"""Rows of the result that are computed from one copy of rows of the image, where these overlap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """For how many of the outer iterators the image is taken apart: `depth` of them, of the last
+    one `rows` at a time; depth 0 for the whole of it."""
+
+    depth: int
+    rows: int = 1
+
+
+def known_extent(extent: Expr) -> int | None:
+    """An extent that is the same in every call."""
+    return int(extent.value) if isinstance(extent, Const) else None
+
+
+def likely_extent(extent: Expr) -> int:
+    """An extent, or what one is taken to be where the call alone tells."""
+    known = known_extent(extent)
+    return int(SYMBOLIC_EXTENT) if known is None else known
+
+
+def store_of(block: Block) -> Store:
+    """The one store that a block is."""
+    assert isinstance(block.body, Store)
+    return block.body
+
+
+def image_part(block: Block, what: Contraction, outer: tuple[int, ...], target: Target) -> Part:
+    """Into what parts to cut the image, so that each stays in the second-level cache while all
+    channels are computed from it."""
+    budget = target.caches.l2 // 2
+    extents = [likely_extent(block.iters[at].extent) for at in outer]
+    size = what.left.dtype.bytes
+    counts = {at: likely_extent(it.extent) for at, it in enumerate(block.iters)}
+    if _footprint(block, what.left, counts) * size <= budget:
+        return Part(0)
+    for depth, at in enumerate(outer, 1):
+        extent = extents[depth - 1]
+        least = min(extent, FEWEST_ROWS if overlaps(block, what, at) else 1)
+        rows = extent
+        while rows >= least:
+            if _footprint(block, what.left, {**counts, at: rows}) * size <= budget:
+                return Part(depth, rows)
+            rows = rows // 2 if rows > 1 else 0
+        counts[at] = 1
+    return Part(len(outer), min(extents[-1], FEWEST_ROWS)) if extents else Part(0)
+
+
+def overlaps(block: Block, what: Contraction, at: int) -> bool:
+    """Whether an iterator moves windows over the image, so that neighbours share elements."""
+    var, sums = block.iters[at].var, {block.iters[k].var for k in what.k}
+    used = [set(free_vars(e)) for e in what.left.indices]
+    return any(var in u and not sums.isdisjoint(u) for u in used)
+
+
+def _footprint(block: Block, image: Load, counts: dict[int, int]) -> int:
+    """Elements of the image that are read for so many values of each iterator."""
+    facts = Analyzer()
+    total = 1
+    for index in image.indices:
+        extent = 1
+        for at, it in enumerate(block.iters):
+            if it.var in free_vars(index):
+                step = facts.simplify(substitute(index, {it.var: it.var + 1}) - index)
+                extent += (counts[at] - 1) * (known_extent(step) or 1)
+        total *= extent
+    return total
+
+
+def image_of(
+    s: Schedule, ref: BlockRef, left: Buffer, pixels: tuple[int, int], free: Collection[str]
+) -> BlockRef | None:
+    """The block that copies the image with its padding, and with rows padded to whole tiles; None
+    where it is read as it lies. pixels: an iterator, by place, and of how many a tile is."""
+    block = block_of(s, ref)
+    at, size = pixels
+    padding = [size if n == at else 1 for n in range(len(block.iters))]
+    made, backs = s.pad_einsum(ref, padding)
+    for back in backs:
+        s.compute_inline(back)
+    if made:
+        (image,) = made
+    else:
+        found = [p for p in s.get_producers(ref) if store_of(block_of(s, p)).buffer is left]
+        if not found or not _is_own(s, found[0], free):
+            return None
+        (image,) = found
+    while own := [p for p in s.get_producers(image) if _is_own(s, p, free)]:
+        if any(attempt(s, functools.partial(s.compute_inline, p)) for p in own):
+            break
+    return image
+
+
+def _is_own(s: Schedule, producer: BlockRef, free: Collection[str]) -> bool:
+    """Whether a block computes what one other block alone uses, one value an element."""
+    block = block_of(s, producer)
+    return (
+        producer.name in free
+        and isinstance(block.body, Store)
+        and len(s.get_consumers(producer)) == 1
+        and not is_reduction(block)
+    )
