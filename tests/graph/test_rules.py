@@ -68,6 +68,10 @@ def product(b, x):
     return b("matmul", x, b.constant(floats(4, 6, seed=1)))
 
 
+def piece(b, x, start, extent):
+    return b("slice", x, starts=(start,), extents=(extent,), axes=(2,))
+
+
 def matrices(b):
     return b.param("p", (n, 4), "float32"), b.param("q", (5, 4), "float32")
 
@@ -115,6 +119,9 @@ CASES = {
     "flatten-is-reshape": lambda b, x: b("flatten", x, axis=1),
     "expand-dims-is-reshape": lambda b, x: b("expand_dims", x, axes=(0, -1)),
     "squeeze-is-reshape": lambda b, x: b("squeeze", b("expand_dims", x, axes=(1,)), axes=(1,)),
+    "concat-of-slices": lambda b, x: b(
+        "concat", piece(b, x, 1, 1), piece(b, x, 2, 2), b("neg", x), piece(b, x, 0, 3), axis=-1
+    ),
     "where-true": lambda b, x: b("where", c(b, True, dtype="bool"), x, b("neg", x)),
     "where-false": lambda b, x: b("where", c(b, False, dtype="bool"), x, b("neg", x)),
     "div-by-power-of-two": lambda b, x: b("div", x, c(b, 0.5, 2, -4, 1, shape=4)),
@@ -151,6 +158,7 @@ CASES = {
         )
         for op in ("reduce_any", "reduce_all")
     },
+    "div-by-constant": lambda b, x: b("div", x, c(b, 6, -0.3, 7e5, 1e-9, shape=4)),
     "square": lambda b, x: b("pow", x, c(b, 2.0)),
     "cube": lambda b, x: b("pow", x, c(b, 3.0)),
     **after_convolution("conv"),
@@ -270,6 +278,13 @@ def test_transposes_around_elementwise_operators_cancel() -> None:
     y = b("relu", b("add", turned(b, x), c(b, 1.0)))
     graph = b.function("main", [turned(b, y, (1, 2, 0))])
     assert simplified(graph) == ["add", "relu"]
+
+
+def test_a_tensor_that_is_cut_and_joined_again_is_itself() -> None:
+    b = GraphBuilder(OPERATORS)
+    x = b.param("x", (n, 3, 4), "float32")
+    y = b("concat", piece(b, x, 0, 1), piece(b, x, 1, 3), b("neg", x), axis=2)
+    assert simplified(b.function("main", [y])) == ["neg", "concat"]
 
 
 def test_a_transpose_that_is_used_twice_stays() -> None:

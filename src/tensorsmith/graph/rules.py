@@ -8,6 +8,7 @@ numbers, and round in other places.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from tensorsmith.graph.conditions import all_const, keeps_shape, reshaped, same_
 from tensorsmith.graph.patterns import Anything, Array, Known, Match, Op, Rest
 from tensorsmith.graph.rewrite import Rule
 from tensorsmith.graph.transposes import SUMS_OF_TRANSPOSES, TRANSPOSES
-from tensorsmith.ir import Buffer, Const, as_expr
+from tensorsmith.ir import Buffer, Const, Expr, as_expr
 from tensorsmith.ir.dtype import DType, Kind
 from tensorsmith.ir.dtype import dtype as as_dtype
 
@@ -55,6 +56,14 @@ def _is_power_of_two(array: Array) -> bool:
         return False
     fraction, exponent = np.frexp(array)
     return bool(np.all(np.abs(fraction) == 0.5) and np.all(np.abs(exponent) < 100))
+
+
+def _has_reciprocals(array: Array) -> bool:
+    """Whether the reciprocal of each element is a number of full precision."""
+    if array.dtype.name not in ("float32", "float64") or array.size == 0:
+        return False
+    _, exponent = np.frexp(array)
+    return bool(np.all(np.isfinite(array) & (array != 0)) and np.all(np.abs(exponent) < 100))
 
 
 def _known(test: Callable[[Array], bool]) -> Known:
@@ -158,6 +167,62 @@ def _padded(m: Match) -> Buffer | None:
     return m.again("conv", m["x"], *m.rest["weights"], pads=pads)
 
 
+def _parts_joined(m: Match) -> Buffer | None:
+    """Pieces of one tensor that are joined as they were beside each other are one piece of it."""
+    axis = int(m.attr("concat", "axis")) % m.result.rank
+    made: list[Buffer | None] = []
+    last: _Piece | None = None
+    for value in m.rest["xs"]:
+        piece = _piece(m, value, axis)
+        joined = None if piece is None or last is None else last.with_next(piece)
+        if joined is None:
+            made.append(value)
+            last = piece
+            continue
+        made[-1] = m.apply(
+            "slice",
+            joined.whole,
+            starts=(joined.start,),
+            extents=(joined.extent,),
+            axes=(axis,),
+        )
+        last = joined
+    return m.again("concat", *made) if len(made) < len(m.rest["xs"]) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A run of positions along one axis of a tensor."""
+
+    whole: Buffer
+    start: Expr
+    extent: Expr
+
+    def with_next(self, other: _Piece) -> _Piece | None:
+        """Both as one, if the other begins where this one ends."""
+        facts = Analyzer()
+        end = facts.simplify(self.start + self.extent)
+        if self.whole is not other.whole or not facts.equal(end, other.start):
+            return None
+        return _Piece(self.whole, self.start, facts.simplify(self.extent + other.extent))
+
+
+def _piece(m: Match, value: Buffer | None, axis: int) -> _Piece | None:
+    """What a value is a piece of, along the axis, if it is one."""
+    node = None if value is None else m.scope.made.get(value)
+    if node is None or node.op != "slice" or node.operands[0] is None:
+        return None
+    whole: Buffer = node.operands[0]
+    named: Any = node.attrs.get("axes") or tuple(range(whole.rank))
+    starts: Any = node.attrs["starts"]
+    extents: Any = node.attrs["extents"]
+    if [a % whole.rank for a in named] != [axis]:
+        return None
+    if not all_const(node.attrs.get("steps") or (), 1):  # type: ignore[arg-type]
+        return None
+    return _Piece(whole, as_expr(starts[0]), as_expr(extents[0]))
+
+
 def _of_one(op: str) -> Rule:
     return Rule(f"{op}-of-one", Op(op, _x), "x", lambda m: len(m.root.operands) == 1)
 
@@ -215,6 +280,7 @@ EXACT: Final[tuple[Rule, ...]] = (
     Rule("flatten-is-reshape", Op("flatten", _x), reshaped),
     Rule("expand-dims-is-reshape", Op("expand_dims", _x), reshaped),
     Rule("squeeze-is-reshape", Op("squeeze", _x), reshaped, _squeezes_ones),
+    Rule("concat-of-slices", Op("concat", Rest("xs")), _parts_joined),
     # Choices and quotients
     Rule("where-true", Op("where", _known(np.all), _x, _y), "x", keeps_shape),
     Rule(
@@ -232,6 +298,7 @@ EXACT: Final[tuple[Rule, ...]] = (
 ROUNDING: Final[tuple[Rule, ...]] = (
     Rule("square", Op("pow", _x, _known(_is_all(2))), _power(2), rounds=True),
     Rule("cube", Op("pow", _x, _known(_is_all(3))), _power(3), rounds=True),
+    Rule("div-by-constant", Op("div", _x, _known(_has_reciprocals)), _by_reciprocal, rounds=True),
     *FOLDING,
     *SUMS_OF_TRANSPOSES,
 )
