@@ -26,14 +26,19 @@ test: $(VENV)/.test ## The tests that take seconds, with the examples of the doc
 test-slow: $(VENV)/.test ## The tests with tens of thousands of random cases.
 	$(BIN)/python -m pytest -q -n $(JOBS) -m slow tests
 
-bench: $(VENV)/.bench ## The speed of the compiler itself, and of operators against peers.
-	$(BIN)/python bench/compiler.py
-	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python bench/operators.py
-	$(BIN)/python bench/networks.py
+# Whole models, language models, operators: those that exist here.
+SUITES := $(wildcard bench/networks.py bench/language_models.py bench/operators.py)
+MEASURE := env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python
 
-bench-quick: $(VENV)/.bench ## A few operators against peers, in about a minute.
-	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python bench/operators.py --threads 1 \
-		--seconds 0.3 --cases matmul_512 softmax gelu --json bench/results/quick.json
+bench: $(VENV)/.bench ## Everything against every peer, on 1 and 2 threads, into the docs. Hours.
+	$(BIN)/python bench/compiler.py
+	@set -e; for s in $(SUITES); do echo "$$s"; $(MEASURE) $$s --cold --dynamic-cost; done
+	$(BIN)/python bench/report.py --update --html bench/results/report.html
+
+bench-quick: $(VENV)/.bench-quick ## Some models and operators against some peers, within five minutes.
+	@set -e; for s in $(SUITES); do echo "$$s"; $(MEASURE) $$s --quick --seconds 0.3 \
+		--peers onnxruntime openvino torch numpy --json bench/results/quick/$$(basename $$s .py).json; done
+	$(BIN)/python bench/report.py bench/results/quick/*.json --html bench/results/quick/report.html
 
 lint: $(VENV)/.lint ## Style, types, import order, sizes.
 	$(BIN)/ruff check .

@@ -1,0 +1,254 @@
+"""Plots of figures: our latency over the peers', and kernels under the machine's roofs."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import tables
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from tables import Document
+
+DOTS_PER_INCH = 130
+GOOD, BAD, NEUTRAL = "#2a9d6f", "#d9603b", "#555555"
+PEER_STYLES = {
+    "onnxruntime": ("o", "#1f5fa8"),
+    "openvino": ("s", "#7a3fb0"),
+    "torch": ("^", "#c2185b"),
+    "torch-compile": ("v", "#e08aa8"),
+    "iree": ("D", "#8a6d1d"),
+    "tvm": ("P", "#00838f"),
+    "numpy": ("X", "#4d4d4d"),
+}
+OTHER_STYLES = (("<", "#5d4037"), (">", "#607d8b"), ("h", "#9e9d24"), ("p", "#ad1457"))
+GROUP_COLOURS = ("#1f5fa8", "#d9603b", "#2a9d6f", "#7a3fb0", "#b8860b", "#00838f", "#c2185b")
+FARTHEST = 16.0
+"""Ratios beyond this, or below its inverse, stand at the edge of the plot."""
+RATIO_TICKS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8, 16)
+
+mpl.rcParams.update(
+    {
+        "font.family": "DejaVu Sans",
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.axisbelow": True,
+    }
+)
+
+
+def peer_styles(names: list[str]) -> dict[str, tuple[str, str]]:
+    """A marker and a colour for each peer."""
+    unknown = [n for n in names if n not in PEER_STYLES]
+    others = {n: OTHER_STYLES[k % len(OTHER_STYLES)] for k, n in enumerate(unknown)}
+    return {n: PEER_STYLES.get(n) or others[n] for n in names}
+
+
+# --- Latency ----------------------------------------------------------------------------------
+
+
+def latency_plot(document: Document, threads: int, heading: str) -> Figure:
+    """A bar a case: our time over the best peer's, on a log scale; a mark for each peer."""
+    rows = [r for r in document["results"] if r["threads"] == threads]
+    rows = [r for r in rows if tables.ratio(r, tables.best_peer(r)) is not None]
+    figure = Figure(figsize=(9, 1.7 + 0.27 * max(len(rows), 4)), layout="constrained")
+    axes = figure.subplots()
+    bars = [tables.ratio(r, tables.best_peer(r)) or 1.0 for r in rows]
+    places = range(len(rows))
+    for place, value in zip(places, bars, strict=True):
+        shown = _within(value)
+        axes.barh(place, shown - 1, left=1, height=0.62, color=GOOD if value <= 1 else BAD)
+        axes.annotate(
+            f"{value:.2f}",
+            (max(shown, 1.0), place),
+            (4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color=GOOD if value <= 1 else BAD,
+            fontweight="bold",
+            zorder=5,
+            bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8},
+        )
+    _mark_peers(axes, rows, document)
+    axes.axvline(1.0, color="black", linewidth=1.2, zorder=4)
+    axes.set_yticks(list(places), [tables.title(r) for r in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    _ratio_axis(axes)
+    figure.suptitle(f"{heading}, {_threads(threads)}: our latency / the peers'", fontweight="bold")
+    mean = tables.geometric_mean(bars) if bars else 1.0
+    axes.set_title(
+        f"bar: the best peer, geometric mean {mean:.2f}; marks: each peer;"
+        " left of 1 Tensorsmith is faster",
+        fontsize=9,
+        color=NEUTRAL,
+    )
+    return figure
+
+
+def _mark_peers(axes: Any, rows: list[dict[str, Any]], document: Document) -> None:
+    for name, (marker, colour) in peer_styles(tables.rivals(document)).items():
+        found = [(q, k) for k, r in enumerate(rows) if (q := tables.ratio(r, name)) is not None]
+        if found:
+            values, places = zip(*found, strict=True)
+            axes.scatter(
+                *([_within(v) for v in values], places),
+                marker=marker,
+                s=22,
+                color=colour,
+                label=name,
+                zorder=3,
+                edgecolors="white",
+                linewidths=0.6,
+            )
+    axes.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.6 / max(len(rows), 4)), ncols=8, frameon=False
+    )
+
+
+def _ratio_axis(axes: Any) -> None:
+    low, high = axes.get_xlim()
+    axes.set_xscale("log")
+    axes.set_xlim(max(min(low, 0.4), 0.9 / FARTHEST), min(max(high, 2.5), 1.25 * FARTHEST))
+    axes.xaxis.set_major_locator(FixedLocator(RATIO_TICKS))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda v, _: f"{v:g}" if v >= 1 else f"1/{1 / v:g}")
+    )
+    axes.grid(axis="x", color="#dddddd", linewidth=0.8)
+    axes.tick_params(axis="y", length=0)
+
+
+def _within(value: float) -> float:
+    return min(max(value, 1 / FARTHEST), FARTHEST)
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'s' if count > 1 else ''}"
+
+
+# --- Roofline ---------------------------------------------------------------------------------
+
+
+def kernels(document: Document, threads: int) -> Iterator[tuple[str, float, float, float]]:
+    """Of our kernels: the group of their case, FLOPs a byte, GFLOP/s, microseconds."""
+    for row in document["results"]:
+        if row["threads"] != threads:
+            continue
+        for kernel in row.get("kernels", ()):
+            flops, moved, us = kernel["flops"], kernel["bytes"], kernel["us"]
+            if flops and moved and us:
+                yield row.get("group", ""), flops / moved, flops / us / 1e3, us
+
+
+def roofline_plot(documents: Mapping[str, Document], threads: int, heading: str) -> Figure | None:
+    """Kernels by FLOPs a byte and FLOPs a second, under the measured roofs; None without any."""
+    found = [k for d in documents.values() for k in kernels(d, threads)]
+    limits = [d["limits"][str(threads)] for d in documents.values() if str(threads) in d["limits"]]
+    if not found or not limits:
+        return None
+    limit = limits[0]
+    figure = Figure(figsize=(9, 5.6), layout="constrained")
+    axes = figure.subplots()
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    intensities = [k[1] for k in found]
+    low, high = min(0.06, *intensities) / 1.4, max(256.0, *intensities) * 1.4
+    bottom = max(min(k[2] for k in found) / 2, 0.05)
+    axes.set_xlim(low, high)
+    axes.set_ylim(bottom, 2 * limit["gflops"])
+    _roofs(axes, limit, low, high, bottom)
+    most = max(k[3] for k in found)
+    for number, group in enumerate(dict.fromkeys(k[0] for k in found)):
+        chosen = [k for k in found if k[0] == group]
+        axes.scatter(
+            *([k[1] for k in chosen], [k[2] for k in chosen]),
+            s=[12 + 150 * (k[3] / most) ** 0.5 for k in chosen],
+            alpha=0.65,
+            color=GROUP_COLOURS[number % len(GROUP_COLOURS)],
+            label=group or "kernels",
+            edgecolors="white",
+            linewidths=0.6,
+            zorder=3,
+        )
+    axes.set_xlabel("operations for a byte of operands and results")
+    axes.set_ylabel("GFLOP/s")
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda v, _: f"{v:g}" if v >= 1 else f"1/{1 / v:g}")
+    )
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    axes.grid(color="#e5e5e5", linewidth=0.7)
+    legend = axes.legend(loc="lower right", framealpha=0.95)
+    for handle in legend.legend_handles:
+        handle.set_sizes([40])
+    figure.suptitle(f"{heading}, {_threads(threads)}: our kernels", fontweight="bold")
+    axes.set_title(
+        "area: time in a call; roofs: measured on this machine", fontsize=9, color=NEUTRAL
+    )
+    return figure
+
+
+def _roofs(axes: Any, limit: dict[str, Any], low: float, high: float, bottom: float) -> None:
+    peak = limit["gflops"]
+    axes.plot([low, high], [peak, peak], color="black", linewidth=1.4, zorder=2)
+    axes.annotate(
+        f"multiply-adds in float32, {peak:.0f} GFLOP/s",
+        *((high, peak), (-4, 4)),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8,
+    )
+    for level, rate in limit["read_gbs"].items():
+        begin, end = max(low, bottom / rate), peak / rate
+        axes.plot([begin, end], [begin * rate, peak], color="#888888", linewidth=1.0, zorder=2)
+        axes.annotate(
+            f"{level} {rate:.0f} GB/s",
+            *((begin, begin * rate), (6, 8)),
+            textcoords="offset points",
+            fontsize=8,
+            color="#444444",
+            rotation=35,
+            rotation_mode="anchor",
+        )
+
+
+# --- Files ------------------------------------------------------------------------------------
+
+HEADINGS = {
+    "networks": "Whole models",
+    "language_models": "Language models",
+    "operators": "Operators",
+}
+
+
+def all_plots(documents: Mapping[str, Document]) -> Iterator[tuple[str, Figure]]:
+    """Each with the name of its file."""
+    for name, document in documents.items():
+        heading = HEADINGS.get(name, name)
+        for threads in tables.thread_counts(document):
+            yield f"{name}-latency-{threads}", latency_plot(document, threads, heading)
+            made = roofline_plot({name: document}, threads, heading)
+            if made is not None:
+                yield f"{name}-roofline-{threads}", made
+
+
+def png(figure: Figure) -> bytes:
+    """The same bytes for the same figure."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+    return stream.getvalue()
+
+
+def write(documents: Mapping[str, Document], folder: Path) -> list[Path]:
+    """All plots as PNG files in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, figure in all_plots(documents):
+        path = folder / f"{name}.png"
+        path.write_bytes(png(figure))
+        written.append(path)
+    return written
