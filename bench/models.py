@@ -32,13 +32,13 @@ class PackagedModel:
 
     package: name and version on PyPI.  member: the file in its wheel.
     inputs: arrays by name, for these sizes of the dynamic dimensions.
-    sizes: two choices of sizes, which the tests run and the benchmark measures.
+    sizes: two choices of sizes or more, which the tests run and the benchmark measures.
     """
 
     package: str
     member: str
     inputs: Callable[[Sizes], dict[str, Array]]
-    sizes: tuple[Sizes, Sizes]
+    sizes: tuple[Sizes, ...]
 
     def path(self) -> Path:
         """Where the file lies; fetched when it is not there yet."""
@@ -115,7 +115,7 @@ def _bytes(sizes: Sizes) -> dict[str, Array]:
     return {"bytes": rng.integers(0, 257, (sizes["batch"], 2048), dtype=np.int32)}
 
 
-_TEXTS: Final = ({"batch": 1, "length": 16}, {"batch": 8, "length": 128})
+_TEXTS: Final = tuple({"batch": b, "length": n} for b, n in ((1, 16), (8, 128), (1, 128)))
 _OCR: Final = "rapidocr-onnxruntime==1.4.4"
 _OCR_FOLDER: Final = "rapidocr_onnxruntime/models"
 

@@ -55,10 +55,17 @@ def module(work: Work) -> Callable[..., Any]:
     if work.torch is not None:
         made = work.torch()
         return made.eval() if hasattr(made, "eval") else made
-    try:
-        import onnx2pytorch
-    except ImportError as error:
-        raise NotImplementedError("no form of it: onnx2pytorch is not installed") from error
     import onnx
+    import torch
 
-    return onnx2pytorch.ConvertModel(onnx.load_from_string(work.model)).eval()
+    # The converter imports torchvision, which does not load where it was built for another PyTorch
+    # than is here, for want of these operators; no model of ours has them.
+    for name in ("nms", "qnms"):
+        if not hasattr(torch.ops.torchvision, name):
+            signature = "(Tensor boxes, Tensor scores, float at) -> Tensor"
+            torch.library.define(f"torchvision::{name}", signature)
+    from onnx2pytorch import ConvertModel
+
+    model = onnx.load_from_string(work.with_fixed_sizes())
+    made: Callable[..., Any] = ConvertModel(model).eval()
+    return made
