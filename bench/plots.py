@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import math
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,16 @@ PEER_STYLES = {
     "numpy": ("X", "#4d4d4d"),
 }
 OTHER_STYLES = (("<", "#5d4037"), (">", "#607d8b"), ("h", "#9e9d24"), ("p", "#ad1457"))
-GROUP_COLOURS = ("#1f5fa8", "#d9603b", "#2a9d6f", "#7a3fb0", "#b8860b", "#00838f", "#c2185b")
+KINDS = {
+    "convolution": ("conv", "#1f5fa8"),
+    "attention": ("attention", "#c2185b"),
+    "matrix product": ("matmul|gemm|linear|gemv", "#d9603b"),
+    "recurrence": ("lstm|gru|rnn|scan", "#7a3fb0"),
+    "normalisation, softmax, sums": ("norm|softmax|reduce|sum|mean", "#2a9d6f"),
+    "pooling": ("pool", "#b8860b"),
+    "others": ("", "#607d8b"),
+}
+"""What kernels do, by the first pattern that is in their names; and its colour."""
 FARTHEST = 16.0
 """Ratios beyond this, or below its inverse, stand at the edge of the plot."""
 RATIO_TICKS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8, 16)
@@ -79,14 +91,12 @@ def latency_plot(document: Document, threads: int, heading: str) -> Figure:
     axes.set_yticks(list(places), [tables.title(r) for r in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     _ratio_axis(axes)
-    figure.suptitle(f"{heading}, {_threads(threads)}: our latency / the peers'", fontweight="bold")
     mean = tables.geometric_mean(bars) if bars else 1.0
-    axes.set_title(
-        f"bar: the best peer, geometric mean {mean:.2f}; marks: each peer;"
-        " left of 1 Tensorsmith is faster",
-        fontsize=9,
-        color=NEUTRAL,
+    note = f"bar: the best peer, geometric mean {mean:.2f}; marks: each peer, at the edge if beyond"
+    title = (
+        f"{heading}, {_threads(threads)}: our latency over the peers' (left of 1: ours is faster)"
     )
+    _headed(figure, axes, title, note)
     return figure
 
 
@@ -116,11 +126,18 @@ def _ratio_axis(axes: Any) -> None:
     axes.set_xlim(max(min(low, 0.4), 0.9 / FARTHEST), min(max(high, 2.5), 1.25 * FARTHEST))
     axes.xaxis.set_major_locator(FixedLocator(RATIO_TICKS))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(
-        FuncFormatter(lambda v, _: f"{v:g}" if v >= 1 else f"1/{1 / v:g}")
-    )
+    axes.xaxis.set_major_formatter(FuncFormatter(_fraction))
     axes.grid(axis="x", color="#dddddd", linewidth=0.8)
     axes.tick_params(axis="y", length=0)
+
+
+def _headed(figure: Figure, axes: Any, title: str, note: str) -> None:
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    axes.set_title(note, loc="left", fontsize=9, color=NEUTRAL)
+
+
+def _fraction(value: float, _: object) -> str:
+    return f"{value:g}" if value >= 1 else f"1/{1 / value:g}"
 
 
 def _within(value: float) -> float:
@@ -134,85 +151,98 @@ def _threads(count: int) -> str:
 # --- Roofline ---------------------------------------------------------------------------------
 
 
-def kernels(document: Document, threads: int) -> Iterator[tuple[str, float, float, float]]:
-    """Of our kernels: the group of their case, FLOPs a byte, GFLOP/s, microseconds."""
+@dataclass(frozen=True)
+class Point:
+    """A kernel of ours: operations a byte and a second (in 1e9), and its time in a call."""
+
+    kind: str
+    intensity: float
+    gflops: float
+    us: float
+
+
+def points(document: Document, threads: int) -> Iterator[Point]:
+    """Our kernels whose costs are known."""
     for row in document["results"]:
         if row["threads"] != threads:
             continue
         for kernel in row.get("kernels", ()):
             flops, moved, us = kernel["flops"], kernel["bytes"], kernel["us"]
             if flops and moved and us:
-                yield row.get("group", ""), flops / moved, flops / us / 1e3, us
+                kind = next(
+                    k for k, (words, _) in KINDS.items() if re.search(words, kernel["name"])
+                )
+                yield Point(kind, flops / moved, flops / us / 1e3, us)
 
 
-def roofline_plot(documents: Mapping[str, Document], threads: int, heading: str) -> Figure | None:
-    """Kernels by FLOPs a byte and FLOPs a second, under the measured roofs; None without any."""
-    found = [k for d in documents.values() for k in kernels(d, threads)]
-    limits = [d["limits"][str(threads)] for d in documents.values() if str(threads) in d["limits"]]
-    if not found or not limits:
+def roofline_plot(document: Document, threads: int, heading: str) -> Figure | None:
+    """Kernels by operations a byte and a second, under the measured roofs; None without any."""
+    found = list(points(document, threads))
+    limit = document["limits"].get(str(threads))
+    if not found or limit is None:
         return None
-    limit = limits[0]
     figure = Figure(figsize=(9, 5.6), layout="constrained")
     axes = figure.subplots()
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    intensities = [k[1] for k in found]
-    low, high = min(0.06, *intensities) / 1.4, max(256.0, *intensities) * 1.4
-    bottom = max(min(k[2] for k in found) / 2, 0.05)
-    axes.set_xlim(low, high)
-    axes.set_ylim(bottom, 2 * limit["gflops"])
-    _roofs(axes, limit, low, high, bottom)
-    most = max(k[3] for k in found)
-    for number, group in enumerate(dict.fromkeys(k[0] for k in found)):
-        chosen = [k for k in found if k[0] == group]
-        axes.scatter(
-            *([k[1] for k in chosen], [k[2] for k in chosen]),
-            s=[12 + 150 * (k[3] / most) ** 0.5 for k in chosen],
-            alpha=0.65,
-            color=GROUP_COLOURS[number % len(GROUP_COLOURS)],
-            label=group or "kernels",
-            edgecolors="white",
-            linewidths=0.6,
-            zorder=3,
-        )
+    intensities = [p.intensity for p in found]
+    axes.set_xlim(min(0.06, *intensities) / 1.4, max(256.0, *intensities) * 1.4)
+    axes.set_ylim(max(min(p.gflops for p in found) / 2, 0.05), 2 * limit["gflops"])
+    most = max(p.us for p in found)
+    for kind, (_, colour) in KINDS.items():
+        chosen = [p for p in found if p.kind == kind]
+        if chosen:
+            axes.scatter(
+                [p.intensity for p in chosen],
+                [p.gflops for p in chosen],
+                s=[12 + 150 * (p.us / most) ** 0.5 for p in chosen],
+                color=colour,
+                label=kind,
+                alpha=0.65,
+                edgecolors="white",
+                linewidths=0.6,
+                zorder=3,
+            )
     axes.set_xlabel("operations for a byte of operands and results")
     axes.set_ylabel("GFLOP/s")
-    axes.xaxis.set_major_formatter(
-        FuncFormatter(lambda v, _: f"{v:g}" if v >= 1 else f"1/{1 / v:g}")
-    )
+    axes.xaxis.set_major_formatter(FuncFormatter(_fraction))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     axes.grid(color="#e5e5e5", linewidth=0.7)
     legend = axes.legend(loc="lower right", framealpha=0.95)
     for handle in legend.legend_handles:
         handle.set_sizes([40])
-    figure.suptitle(f"{heading}, {_threads(threads)}: our kernels", fontweight="bold")
-    axes.set_title(
-        "area: time in a call; roofs: measured on this machine", fontsize=9, color=NEUTRAL
-    )
+    _headed(figure, axes, f"{heading}, {_threads(threads)}: our kernels", ROOFLINE_NOTE)
+    _roofs(figure, axes, limit)
     return figure
 
 
-def _roofs(axes: Any, limit: dict[str, Any], low: float, high: float, bottom: float) -> None:
-    peak = limit["gflops"]
+ROOFLINE_NOTE = (
+    "a dot: a kernel, larger the longer it takes; lines: what this machine can, measured"
+)
+
+
+def _roofs(figure: Figure, axes: Any, limit: dict[str, Any]) -> None:
+    (low, high), (bottom, _), peak = axes.get_xlim(), axes.get_ylim(), limit["gflops"]
     axes.plot([low, high], [peak, peak], color="black", linewidth=1.4, zorder=2)
-    axes.annotate(
-        f"multiply-adds in float32, {peak:.0f} GFLOP/s",
-        *((high, peak), (-4, 4)),
-        textcoords="offset points",
-        ha="right",
-        fontsize=8,
-    )
-    for level, rate in limit["read_gbs"].items():
+    label = {"textcoords": "offset points", "fontsize": 8, "color": "#444444", "zorder": 4}
+    text = f"multiply-adds in float32, {peak:.0f} GFLOP/s"
+    axes.annotate(text, (high, peak), (-4, 4), ha="right", **label)
+    figure.draw_without_rendering()  # from here on places are known
+    to_screen = axes.transData.transform
+    rates = sorted(limit["read_gbs"].items(), key=lambda item: -item[1])
+    for level, rate in rates:
         begin, end = max(low, bottom / rate), peak / rate
         axes.plot([begin, end], [begin * rate, peak], color="#888888", linewidth=1.0, zorder=2)
+        (x0, y0), (x1, y1) = to_screen([(begin, begin * rate), (end, peak)])
+        beside = any(q > rate and q < 1.5 * rate for _, q in rates)  # a line just above
         axes.annotate(
-            f"{level} {rate:.0f} GB/s",
-            *((begin, begin * rate), (6, 8)),
-            textcoords="offset points",
-            fontsize=8,
-            color="#444444",
-            rotation=35,
+            f"{level}, {rate:.0f} GB/s",
+            (begin, begin * rate),
+            (20, 8) if beside else (5, 9),
+            va="top" if beside else "bottom",
+            rotation=math.degrees(math.atan2(y1 - y0, x1 - x0)),
             rotation_mode="anchor",
+            **label,
         )
 
 
@@ -231,7 +261,7 @@ def all_plots(documents: Mapping[str, Document]) -> Iterator[tuple[str, Figure]]
         heading = HEADINGS.get(name, name)
         for threads in tables.thread_counts(document):
             yield f"{name}-latency-{threads}", latency_plot(document, threads, heading)
-            made = roofline_plot({name: document}, threads, heading)
+            made = roofline_plot(document, threads, heading)
             if made is not None:
                 yield f"{name}-roofline-{threads}", made
 
