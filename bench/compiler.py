@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import subjects
+from machine import ROOT, processor
 
 from tensorsmith.arith import Analyzer
 from tensorsmith.evaluate import interpret
@@ -28,7 +29,6 @@ from tensorsmith.ir.structural import structural_equal, structural_hash
 from tensorsmith.script import parse_program
 from tensorsmith.verify import verify
 
-ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_JSON = ROOT / "bench" / "results" / "compiler.json"
 
 Run = Callable[[], object]
@@ -196,13 +196,8 @@ def all_subjects() -> Iterator[Subject]:
 
 def machine() -> dict[str, object]:
     """The processor, its cores, and the versions that matter."""
-    model = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [x for x in info.read_text().splitlines() if x.startswith("model name")]
-        model = names[0].partition(":")[2].strip() if names else model
     return {
-        "cpu": model,
+        "cpu": processor(),
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),

@@ -65,11 +65,11 @@ def html_page(documents: Mapping[str, Document]) -> str:
 
 def _links(documents: Mapping[str, Document]) -> Iterator[str]:
     for name in documents:
-        yield f'<a href="#{name}">{html.escape(plots.HEADINGS.get(name, name))}</a>'
+        yield f'<a href="#{name}">{html.escape(tables.SUITES.get(name, name))}</a>'
 
 
 def _section(name: str, document: Document) -> Iterator[str]:
-    yield f'<h2 id="{name}">{html.escape(plots.HEADINGS.get(name, name))}</h2>'
+    yield f'<h2 id="{name}">{html.escape(tables.SUITES.get(name, name))}</h2>'
     yield from _tiles(document)
     yield '<div class="plots">'
     for file, figure in plots.all_plots({name: document}):

@@ -248,17 +248,11 @@ def _roofs(figure: Figure, axes: Any, limit: dict[str, Any]) -> None:
 
 # --- Files ------------------------------------------------------------------------------------
 
-HEADINGS = {
-    "networks": "Whole models",
-    "language_models": "Language models",
-    "operators": "Operators",
-}
-
 
 def all_plots(documents: Mapping[str, Document]) -> Iterator[tuple[str, Figure]]:
     """Each with the name of its file."""
     for name, document in documents.items():
-        heading = HEADINGS.get(name, name)
+        heading = tables.SUITES.get(name, name)
         for threads in tables.thread_counts(document):
             yield f"{name}-latency-{threads}", latency_plot(document, threads, heading)
             made = roofline_plot(document, threads, heading)

@@ -16,15 +16,9 @@ from pathlib import Path
 
 import tables
 from machine import ROOT
-from tables import Document
+from tables import SUITES, Document
 
 RESULTS = ROOT / "bench" / "results"
-SUITES = {
-    "networks": "Whole models",
-    "language_models": "Language models",
-    "operators": "Operators",
-}
-"""In the order of a report. Those that have no file of figures are left out."""
 SHOWN_IN = ("README.md", "docs/reference/benchmarks.md")
 """Pages with marked places for tables."""
 FIGURES = ROOT / "docs" / "reference" / "figures"

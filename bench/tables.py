@@ -14,6 +14,12 @@ from peers import FIXED, OURS
 Document = dict[str, Any]
 Row = dict[str, Any]
 NOTHING = "-"
+SUITES = {
+    "networks": "Whole models",
+    "language_models": "Text generation",
+    "operators": "Operators",
+}
+"""Headings of the suites, in the order of a report; one that has no figures is left out."""
 SHOWN_IN_SUMMARY = ("onnxruntime", "openvino")
 
 
@@ -228,6 +234,8 @@ def provenance(document: Document) -> str:
         f"{machine['processor']} ({machine['llvm_cpu']}, {machine['cores']} cores),"
         f" {machine['date']}"
     )
+    if document.get("clock") == "cpu":
+        text += ", the processor's time of each process, since the machine had other work"
     if document.get("versions"):
         text += "; " + ", ".join(f"{n} {v}" for n, v in document["versions"].items() if n != FIXED)
     return text + (f"; `{document['command']}`" if "command" in document else "") + "."
