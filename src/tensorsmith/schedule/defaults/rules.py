@@ -12,6 +12,7 @@ from tensorsmith.schedule.defaults.canonical import block_of
 from tensorsmith.schedule.defaults.contraction import product, schedule_contraction
 from tensorsmith.schedule.defaults.rows import schedule_rows
 from tensorsmith.schedule.defaults.steps import schedule_steps
+from tensorsmith.schedule.defaults.windows import schedule_windows, windows
 from tensorsmith.schedule.moves import parts_of
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.schedule.tree import blocks_in
@@ -60,6 +61,7 @@ def default_schedule(
         rule = functools.partial(_contraction, s, name, tuple(rest), one_row=one_row)
         if _take_product(s, name, target, rule, notes):
             rest = _untouched(s, rest, known, name)
+    rest = _schedule_windows(s, target, rest, notes)
     done = {b.name for b in blocks_in(s.program.body)}.difference(rest)
     schedule_rows(s, target, done, notes)
     schedule_steps(s, target, notes)
@@ -89,6 +91,26 @@ def _take_product(
         return True
     notes.append(Fallback("product", name, error))
     return False
+
+
+def _schedule_windows(
+    s: Schedule, target: Target, rest: list[str], notes: list[Fallback]
+) -> list[str]:
+    """Schedule what slides windows, of the blocks `rest`; those that are left."""
+    for name in list(rest):
+        if name not in rest:
+            continue
+        what = windows(block_of(s, s.get_block(name)))
+        if what is None:
+            continue
+        known = {b.name for b in blocks_in(s.program.body)}
+        rule = functools.partial(schedule_windows, s, s.get_block(name), what, target, rest)
+        error = attempt(s, rule)
+        if error is None:
+            rest = _untouched(s, rest, known, name)
+        else:
+            notes.append(Fallback("windows", name, error))
+    return rest
 
 
 def _untouched(s: Schedule, rest: list[str], known: set[str], name: str) -> list[str]:
