@@ -128,6 +128,19 @@ def test_each_channel_alone_keeps_its_block():
     assert net.ops(y) == [*IN, *["blocked_conv"] * 3, *OUT]
 
 
+def test_transposed_convolutions_make_blocks_if_their_windows_lie_apart():
+    net = Net()
+    y = net.conv(net.x, 64)
+    weight = net.b.constant(floats(64, 16, 2, 2))
+    z = net.conv(net.b("conv_transpose", y, weight, strides=(2, 2)), 64)
+    middle = ["blocked_conv", "conv_transpose", "blocked_conv"]
+    assert net.ops(z) == [*IN, *middle, *OUT]
+    net = Net()
+    weight = net.b.constant(floats(64, 16, 2, 2))
+    z = net.b("conv_transpose", net.conv(net.x, 64), weight, strides=(1, 1))
+    assert net.ops(z)[-3:] == [*OUT, "conv_transpose"]
+
+
 def test_what_is_broadcast_to_blocks_is_laid_out_at_compile_time():
     net = Net()
     scale = net.b.constant(floats(64, 1, 1))

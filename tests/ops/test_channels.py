@@ -111,6 +111,31 @@ def test_convolutions_that_blocks_do_not_fit():
             OPERATORS["blocked_conv"]([placeholder(x), weight], attrs)
 
 
+@given(st.data(), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_blocked_conv_transpose(data, is_symbolic):
+    draw = data.draw
+    rank, groups = draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    before, after = draw(st.sampled_from([0, 2, 3])), draw(st.sampled_from([0, 2, 4]))
+    depth, each = (max(b, 1) * draw(st.integers(1, 2)) for b in (before, after))
+    kernel = tuple(draw(st.integers(1, 3)) for _ in range(rank))
+    rng = np.random.default_rng(3)
+    x = random(rng, (2, groups * depth, *(draw(st.integers(1, 4)) for _ in kernel)))
+    w, b = random(rng, (groups * depth, each, *kernel)), random(rng, groups * each)
+    attrs = {"strides": kernel, "groups": groups}
+    expected = blocked(compute("conv_transpose", x, w, b, **attrs), after)
+    symbolic = {(0, 0), *((0, 2 + d) for d in range(rank))} if is_symbolic else ()
+    attrs |= {"symbolic": symbolic, "block": after}
+    close(compute("conv_transpose", blocked(x, before), w, b, **attrs), expected, depth + 1)
+
+
+def test_blocked_windows_that_overlap():
+    x, w = placeholder((1, 2, 5, 5, 2)), placeholder((4, 8, 3, 3))
+    for attrs in ({}, {"block": 4}, {"strides": (2, 2)}, {"strides": (3, 3), "pads": (1, 0, 0, 0)}):
+        with pytest.raises(ShapeError):
+            OPERATORS["conv_transpose"]([x, w], attrs)
+
+
 @given(st.data(), st.sampled_from(["max_pool", "average_pool", "lp_pool"]), st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_blocked_pools(data, op, is_symbolic):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from ops.evaluation import WAYS, compute, onnx_reference, onnx_runtime, random
+from ops.evaluation import WAYS, compute, onnx_reference, random
 from tensorsmith.errors import DTypeError, ShapeError
 from tensorsmith.ir import Var
 from tensorsmith.ops import OPERATORS
@@ -68,53 +68,6 @@ def test_a_symbolic_image_gives_symbolic_windows():
     assert repr(got.shape[3]) == "112"
     (got,) = OPERATORS["conv"]([x, w], {"strides": (2, 2), "pads": (3, 3, 3, 3)})
     assert repr(got.shape[2]) == "(h + 1) // 2"
-
-
-@pytest.mark.parametrize("symbolic", [(), IMAGES], ids=["constant", "symbolic"])
-@pytest.mark.parametrize(
-    ("image", "weight", "attrs"),
-    [
-        ((1, 2, 4), (2, 3, 3), {}),
-        ((2, 3, 3, 4), (3, 2, 3, 2), {"strides": (2, 3), "pads": (1, 0, 0, 1)}),
-        ((1, 4, 3, 3), (4, 2, 2, 2), {"strides": (2, 2), "groups": 2, "output_padding": (1, 0)}),
-        ((1, 1, 3, 3), (1, 1, 2, 2), {"dilations": (2, 3)}),
-        ((1, 1, 2, 3, 2), (1, 2, 2, 1, 3), {"strides": (1, 2, 1)}),
-    ],
-)
-def test_conv_transpose(image, weight, attrs, symbolic):
-    rng = np.random.default_rng(2)
-    groups = attrs.get("groups", 1)
-    x, w, b = random(rng, image), random(rng, weight), random(rng, (weight[1] * groups,))
-    got = compute("conv_transpose", x, w, b, symbolic=symbolic, **attrs)
-    names = {"groups": "group"}
-    expected = onnx_runtime(
-        "ConvTranspose", x, w, b, **{names.get(k, k): v for k, v in attrs.items()}
-    )
-    close(got, expected, weight[0] * np.prod(weight[2:]) + 1)
-
-
-@pytest.mark.parametrize(
-    "attrs", [{}, {"strides": (2, 1), "pads": (1, 0, 1, 1)}, {"dilations": (1, 2)}]
-)
-def test_col2im(attrs):
-    shape = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), **attrs}
-    image, block = (5, 6), (2, 3)
-    counts = [
-        (
-            image[d]
-            + shape["pads"][d]
-            + shape["pads"][d + 2]
-            - (block[d] - 1) * shape["dilations"][d]
-            - 1
-        )
-        // shape["strides"][d]
-        + 1
-        for d in range(2)
-    ]
-    x = random(np.random.default_rng(3), (2, 3 * 6, int(np.prod(counts))))
-    got = compute("col2im", x, image=image, block=block, **attrs)
-    expected = onnx_reference("Col2Im", x, np.array(image), np.array(block), **attrs)
-    close(got, expected, 6)
 
 
 @pytest.mark.parametrize("points", ["none", "scalar", "channels"])

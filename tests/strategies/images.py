@@ -67,6 +67,15 @@ def conv(g: Network) -> None:
     )
 
 
+def upward(g: Network) -> None:
+    """A transposed convolution, whose windows overlap or lie next to each other."""
+    x = g.pick()
+    if len(g.values) < 6:
+        weight = g.weight(channels(x), g.draw(st.sampled_from(CHANNELS)), 2, 2)
+        stride = g.draw(st.sampled_from([1, 2, 2]))
+        g.add(g.builder("conv_transpose", x, weight, strides=(stride, stride)))
+
+
 def pool(g: Network) -> None:
     x = g.pick()
     op = g.draw(st.sampled_from(["max_pool", "average_pool"]))
@@ -196,7 +205,21 @@ def loop(g: Network) -> None:
 
 
 LAYERS = (
-    *(conv, conv, conv, pool, unary, residual, scaled, excited, joined, cut, resized, padded),
+    *(
+        conv,
+        conv,
+        conv,
+        upward,
+        pool,
+        unary,
+        residual,
+        scaled,
+        excited,
+        joined,
+        cut,
+        resized,
+        padded,
+    ),
     *(shuffled, matched, branch, loop),
 )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
-from typing import Final
+from typing import Any, Final
 
 from tensorsmith.graph.following import Follow, channels, following, is_point
 from tensorsmith.graph.kernel import Operators
-from tensorsmith.ir import Const
+from tensorsmith.ir import Const, as_expr, as_exprs
 from tensorsmith.ir.graph import Apply, Binding, Constant, MatchShape, Value, bodies
 
 SIZES: Final = (16, 8)
@@ -83,7 +83,7 @@ class Blocks:
 
     def _convolution(self, apply: Apply) -> Convolution | None:
         """A convolution, if what it makes or reads can be in blocks."""
-        if apply.op != "conv" or len(apply.operands) < 2:
+        if apply.op not in ("conv", "conv_transpose") or len(apply.operands) < 2:
             return None
         x, weight = apply.operands[:2]
         (result,) = apply.results
@@ -92,8 +92,12 @@ class Blocks:
         if result.dtype.name != "float32" or is_point(x):
             return None
         sizes = [int(e.value) for e in weight.shape if isinstance(e, Const)]
+        if len(sizes) != x.rank:
+            return None
+        if apply.op == "conv_transpose":
+            return self._transposed(apply, sizes)
         groups = apply.attrs.get("groups", 1)
-        if len(sizes) < weight.rank or not isinstance(groups, int) or sizes[0] % groups:
+        if not isinstance(groups, int) or sizes[0] % groups:
             return None
         flops = 2.0 * _product(sizes[1:])
         found = Convolution(apply, groups, sizes[1], sizes[0] // groups, flops)
@@ -104,6 +108,19 @@ class Blocks:
             return found if given and self._link((result,), (found.made,)) else None
         self._link((result,))
         return found
+
+    def _transposed(self, apply: Apply, sizes: Sequence[int]) -> Convolution | None:
+        """A transposed convolution, if its windows lie next to each other."""
+        (result,) = apply.results
+        attrs: Mapping[str, Any] = apply.attrs
+        around = (*attrs.get("pads", ()), *attrs.get("output_padding", ()))
+        is_apart = as_exprs(attrs.get("strides", ())) == as_exprs(sizes[2:])
+        if not is_apart or any(e is not as_expr(0) for e in as_exprs(around)):
+            return None
+        if attrs.get("groups", 1) != 1:
+            return None
+        self._link((result,))
+        return Convolution(apply, 1, sizes[0], sizes[1], 2.0 * sizes[0])
 
     # --- Classes -----------------------------------------------------------------------------
 

@@ -214,7 +214,8 @@ class _Walk:
         """A convolution of `given` that makes blocks of `size`."""
         rest = tuple(map(self.plain, (o for o in apply.operands[1:] if o is not None)))
         attrs = {**apply.attrs, "block": size}
-        return self.apply("blocked_conv", (given, *rest), attrs, apply.results[0].name, apply)
+        op = "blocked_conv" if apply.op == "conv" else apply.op
+        return self.apply(op, (given, *rest), attrs, apply.results[0].name, apply)
 
     def follows(self, follow: Follow) -> bool:
         """Whether an operator is to follow: it reads blocks of more than one point."""

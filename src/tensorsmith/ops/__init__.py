@@ -40,6 +40,7 @@ from tensorsmith.ops import (
     sort,
     suppression,
     training,
+    transposed_convolution,
     trees,
     unique,
 )
@@ -83,6 +84,7 @@ OPERATORS: Final[Mapping[str, Operator]] = table(
     sort.OPERATORS,
     suppression.OPERATORS,
     training.OPERATORS,
+    transposed_convolution.OPERATORS,
     trees.OPERATORS,
     unique.OPERATORS,
 )

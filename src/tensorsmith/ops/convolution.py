@@ -13,13 +13,13 @@ from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError
-from tensorsmith.ir import Expr, ExprLike, Kind, as_expr, as_exprs
+from tensorsmith.ir import Expr, ExprLike, Kind, as_expr
 from tensorsmith.ops.channels import Channels, channels_of
 from tensorsmith.ops.indexing import check_extents, is_one, zero
 from tensorsmith.ops.movement import reshape
 from tensorsmith.ops.operands import check_rank, computed_in, converted, one_dtype
 from tensorsmith.ops.operator import Operator, operators
-from tensorsmith.ops.windows import Windows, at_least_zero, windows, with_padding
+from tensorsmith.ops.windows import Windows, windows, with_padding
 from tensorsmith.te import ReduceAxis, Tensor
 
 
@@ -43,7 +43,7 @@ def conv(
     counts = shape.counts()
     source = with_padding(x, shape, counts, zero(type_))
     total = contracted(source, weight, shape, counts, groups)
-    return _finished(total, bias, type_.name)
+    return finished(total, bias, type_.name)
 
 
 def blocked_conv(
@@ -71,7 +71,7 @@ def blocked_conv(
     counts = shape.counts()
     source = with_padding(x, shape, counts, zero(type_), len(given.trail))
     total = contracted(source, weight, shape, counts, groups, made)
-    return _finished(total, bias, type_.name, made)
+    return finished(total, bias, type_.name, made)
 
 
 def _windows_of(
@@ -142,7 +142,7 @@ def contracted(
     return reshape(apart, shape=whole)
 
 
-def _finished(
+def finished(
     total: Tensor, bias: Tensor | None, dtype: str, made: Channels | None = None
 ) -> Tensor:
     """`total`, with the bias of each channel, in the type of the operands."""
@@ -160,120 +160,6 @@ def _finished(
         return converted(total[i] + converted(added[number], total.dtype), type_)
 
     return te.compute(total.shape, element, "conv_bias")
-
-
-def conv_transpose(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    strides: tuple[ExprLike, ...] = (),
-    dilations: tuple[ExprLike, ...] = (),
-    pads: tuple[ExprLike, ...] = (),
-    output_padding: tuple[ExprLike, ...] = (),
-    groups: int = 1,
-) -> Tensor:
-    """The transpose of `conv` with regard to the image. weight: (c, m / groups, *kernel).
-
-    Each element of `x` adds its multiple of the kernel: a contraction over the channels alone, and
-    then a sum of what overlaps. Returns (n, m, *extents) where an extent is
-    ``(e - 1) * stride + (k - 1) * dilation + 1 + output_padding - pads``.
-    """
-    type_ = one_dtype("conv_transpose", Kind.FLOAT, *(t for t in (x, weight, bias) if t))
-    check_rank("conv_transpose", x, 3)
-    check_rank("conv_transpose", weight, x.rank, x.rank)
-    shape = windows(x.shape[2:], weight.shape[2:], strides, dilations, pads)
-    channels, each = weight.shape[:2]
-    check_extents(x.shape[1], channels, "channels of a convolution and of its weight")
-    check_extents(channels % groups, 0, "input channels that groups do not divide")
-    extra = as_exprs(output_padding) or (as_expr(0),) * len(shape.image)
-    if len(extra) != len(shape.image):
-        raise ShapeError("one output padding a dimension", given=f"{output_padding}")
-    facts = Analyzer()
-    image = tuple(
-        at_least_zero(
-            shape.padded_extent(d, e) + extra[d] - shape.before[d] - shape.after[d], facts
-        )
-        for d, e in enumerate(shape.image)
-    )
-    spread = _products(x, weight, groups)
-    total = overlap_added(spread, shape, image)
-    return _finished(
-        reshape(total, shape=(x.shape[0], facts.simplify(each * groups), *image)), bias, type_.name
-    )
-
-
-def _products(x: Tensor, weight: Tensor, groups: int) -> Tensor:
-    """(n, g, m, *kernel, *image): what each element of the image adds to each tap of its window."""
-    batch, channels, *image = x.shape
-    kernel, wide = weight.shape[2:], computed_in(x.dtype)
-    depth = Analyzer().simplify(channels // groups)
-    channel = te.reduce_axis(depth, "c")
-    rank = len(kernel)
-
-    def product(n: Expr, g: Expr, m: Expr, *rest: Expr) -> te.Reduce:
-        c = channel if groups == 1 else g * depth + channel
-        pixel = converted(x[(n, c, *rest[rank:])], wide)
-        return te.sum(pixel * converted(weight[(c, m, *rest[:rank])], wide), axis=channel)
-
-    return te.compute((batch, groups, weight.shape[1], *kernel, *image), product, "products")
-
-
-def overlap_added(spread: Tensor, shape: Windows, image: Sequence[Expr]) -> Tensor:
-    """Windows laid over an image, added up where they overlap.
-
-    spread: (*lead, *kernel, *windows); the windows are those of `shape.image` positions. Returns
-    (*lead, *image), where position 0 is `shape.before` from the start of the first window.
-    """
-    rank = len(shape.kernel)
-    lead = spread.rank - 2 * rank
-    taps = shape.taps()
-
-    def element(*axes: Expr) -> te.Reduce:
-        conditions: list[Expr] = []
-        at: list[Expr] = []
-        for d, tap in enumerate(taps):
-            offset = axes[lead + d] + shape.before[d] - tap * shape.spread[d]
-            step = shape.steps[d]
-            window = offset if is_one(step) else offset // step
-            if not is_one(step):
-                conditions.append(T.equal(offset % step, 0))
-            conditions.extend((window >= 0, window < shape.image[d]))
-            at.append(window)
-        where = conditions[0]
-        for condition in conditions[1:]:
-            where = where & condition
-        return te.sum(spread[(*axes[:lead], *taps, *at)], axis=taps, where=where)
-
-    return te.compute((*spread.shape[:lead], *image), element, "overlap_add")
-
-
-def col2im(
-    x: Tensor,
-    *,
-    image: tuple[ExprLike, ...],
-    block: tuple[ExprLike, ...],
-    strides: tuple[ExprLike, ...] = (),
-    dilations: tuple[ExprLike, ...] = (),
-    pads: tuple[ExprLike, ...] = (),
-) -> Tensor:
-    """Columns back to an image: (n, c * block, windows) to (n, c, *image), overlaps added up."""
-    type_ = one_dtype("col2im", Kind.NUMBER, x)
-    check_rank("col2im", x, 3, 3)
-    facts = Analyzer()
-    shape = windows(as_exprs(image), block, strides, dilations, pads)
-    counts = shape.counts()
-    size = as_expr(1)
-    for extent in shape.kernel:
-        size = size * extent
-    apart = reshape(
-        x,
-        shape=(x.shape[0], facts.simplify(x.shape[1] // size), *shape.kernel, *counts),
-    )
-    wide = te.compute(apart.shape, lambda *i: converted(apart[i], computed_in(type_)), "columns")
-    laid = Windows(counts, shape.kernel, shape.steps, shape.spread, shape.before, shape.after)
-    total = overlap_added(wide, laid, shape.image)
-    return te.compute(total.shape, lambda *i: converted(total[i], type_), "col2im")
 
 
 def conv_integer(
@@ -358,7 +244,7 @@ def deform_conv(
 
     samples = te.compute((*x.shape[:2], *shape.kernel, *counts), sample, "samples")
     total = _of_samples(samples, weight, groups)
-    return _finished(total, bias, type_.name)
+    return finished(total, bias, type_.name)
 
 
 def _between(x: Tensor, lead: Sequence[Expr], where: Sequence[Expr]) -> Expr:
@@ -400,6 +286,4 @@ def _of_samples(samples: Tensor, weight: Tensor, groups: int) -> Tensor:
     return reshape(total, shape=(batch, made, *counts))
 
 
-OPERATORS: Final[tuple[Operator, ...]] = operators(
-    conv, blocked_conv, conv_transpose, col2im, conv_integer, deform_conv
-)
+OPERATORS: Final[tuple[Operator, ...]] = operators(conv, blocked_conv, conv_integer, deform_conv)
