@@ -215,4 +215,4 @@ def _may_fail(e: Expr) -> bool:
 
 def is_empty(s: Stmt) -> bool:
     """Whether the statement does nothing."""
-    return isinstance(s, Seq) and not s.stmts
+    return all(isinstance(x, Alloc) for x in (s.stmts if isinstance(s, Seq) else (s,)))

@@ -15,7 +15,7 @@ from typing import Final
 
 from tensorsmith.arith import Analyzer
 from tensorsmith.codegen.lower.blocks import is_empty, simplify_stmt
-from tensorsmith.codegen.lower.conditions import Cut, comparisons, cut, is_inside
+from tensorsmith.codegen.lower.conditions import Cut, Found, comparisons, cut, is_inside
 from tensorsmith.codegen.lower.tree import loads_anything
 from tensorsmith.errors import ArithError
 from tensorsmith.ir import (
@@ -32,6 +32,7 @@ from tensorsmith.ir import (
     TensorProgram,
     const,
     equal,
+    free_vars,
     seq,
     substitute,
     transform,
@@ -46,6 +47,10 @@ FEWEST: Final = 2
 """Iterations for which a copy that checks nothing is worth having."""
 MOST_NESTED: Final = 3
 """How often a range may be cut again."""
+LONG: Final = 64
+"""Statements to run beside which one condition does not count."""
+UNKNOWN: Final = 16
+"""Iterations of a loop of which the call alone tells how many there are."""
 
 
 def partition_loops(program: TensorProgram) -> TensorProgram:
@@ -123,8 +128,9 @@ class _Partition:
             return with_children(s, (self.stmt(s.body),))
 
     def cuts(self, s: For) -> list[Cut]:
-        found = (cut(s, c, self.facts) for c in comparisons(s))
-        return [c for c in found if c is not None and is_inside(s, c.at, self.facts)]
+        found = (cut(s, c, self.facts) for c in comparisons(s) if not is_cheap_inside(s, c))
+        once = dict.fromkeys(c for c in found if c is not None)
+        return [c for c in once if is_inside(s, c.at, self.facts)]
 
     def pieces(self, s: For, cuts: Sequence[Cut], depth: int) -> Stmt:
         """The loop as a head, a middle where all cuts are decided, and a tail."""
@@ -208,6 +214,30 @@ def _with_decided(s: Stmt, decided: dict[Expr, bool]) -> Stmt:
     values: dict[Expr, Expr] = {c: const(int(v), "bool") for c, v in decided.items()}
     cache: dict[Expr, Expr] = {}
     return map_exprs(s, lambda e: transform(e, values.get, cache)) if values else s
+
+
+def is_cheap_inside(s: For, found: Found) -> bool:
+    """Whether a condition costs next to nothing where it is, so that `s` need not be cut.
+
+    That is where a loop inside will be cut, each range of which runs for long; or where it is
+    asked a few times beside loops that run for long.
+    """
+    used = set(free_vars(found.condition))
+    for at, loop in reversed(list(enumerate(found.loops))):
+        if loop.kind is LoopKind.SERIAL and loop.var in used:
+            inner = {x.var for x in found.loops[at + 1 :]}
+            return inner.isdisjoint(used) and effort(loop.body) >= LONG
+    if not found.loops or any(x.kind is not LoopKind.UNROLLED for x in found.loops):
+        return False
+    return effort(s.body) >= LONG * weight(found.loops[0])
+
+
+def effort(s: Stmt) -> int:
+    """How many statements are run; loops of unknown extents are taken to run `UNKNOWN` times."""
+    inner = sum(effort(c) for c in children(s))
+    if isinstance(s, For):
+        return inner * (int(s.extent.value) if isinstance(s.extent, Const) else UNKNOWN)
+    return inner + (0 if isinstance(s, Seq) else 1)
 
 
 def weight(s: Stmt) -> int:
