@@ -28,11 +28,13 @@ test-slow: $(VENV)/.test ## The tests with tens of thousands of random cases.
 
 # Whole models, generation of text, operators: those that exist here.
 SUITES := $(wildcard bench/networks.py bench/language_models.py bench/operators.py)
+# More options for them, such as OPTIONS='--peers onnxruntime openvino --resume'.
+OPTIONS ?=
 MEASURE := env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python
 
 bench: $(VENV)/.bench ## Everything against every peer, on 1 and 2 threads, into the docs. Hours.
 	$(BIN)/python bench/compiler.py
-	@set -e; for s in $(SUITES); do echo "$$s"; $(MEASURE) $$s --cold --dynamic-cost; done
+	@set -e; for s in $(SUITES); do echo "$$s"; $(MEASURE) $$s --cold --dynamic-cost $(OPTIONS); done
 	$(BIN)/python bench/report.py --update --html bench/results/report.html
 
 bench-quick: $(VENV)/.bench-quick ## Some models and operators against some peers, within five minutes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -38,12 +39,18 @@ class Iree:
 
 
 def iree_code(model: bytes) -> tuple[bytes, str]:
-    """A model compiled by IREE, and the name of its function."""
+    """A model compiled by IREE, and the name of its function.
+
+    The code is the same for any number of threads, so it is kept in the folder of temporary files.
+    """
     import iree.compiler
     import onnx
 
     named = onnx.load_from_string(model)
     named.graph.name = "main"  # the importer calls the function after it
+    kept = Path(tempfile.gettempdir()) / f"iree-{hashlib.sha256(model).hexdigest()}"
+    if kept.exists():
+        return kept.read_bytes(), named.graph.name
     with tempfile.TemporaryDirectory() as folder:
         source, imported = Path(folder) / "model.onnx", Path(folder) / "model.mlir"
         onnx.save(named, source)
@@ -59,6 +66,7 @@ def iree_code(model: bytes) -> tuple[bytes, str]:
             target_backends=["llvm-cpu"],
             extra_args=["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3"],
         )
+    kept.write_bytes(code)
     return code, named.graph.name
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from peers import OURS
@@ -46,7 +47,8 @@ class Settings:
 
     rounds, seconds: turns, and time, that each peer has at least. limit_s: seconds after which a
     peer that does not answer is ended. cold: compile ours twice, with nothing kept from before and
-    with the kernels kept. interpreters: of peers that are installed elsewhere, by name.
+    with what the first time kept. interpreters: of peers that are installed elsewhere, by name.
+    scratch: where peers keep what they made, if not where they do by default.
     """
 
     rounds: int = 10
@@ -56,6 +58,7 @@ class Settings:
     cold: bool = False
     profile: bool = True
     interpreters: Mapping[str, str] = field(default_factory=dict)
+    scratch: str | None = None
 
 
 class Contestant:
@@ -66,7 +69,7 @@ class Contestant:
             *(settings.interpreters.get(name, sys.executable), str(WORKER)),
             *(suite, name, str(threads)),
         ]
-        self.environment: dict[str, str] = {}
+        self.environment = {} if settings.scratch is None else {"TMPDIR": settings.scratch}
         self.limit_s = settings.limit_s
         self.process: subprocess.Popen[bytes] | None = None
         self.pipe: Connection | None = None
@@ -85,7 +88,7 @@ class Contestant:
             self.end()
             raise PeerError(f"failed: its process ended with status {status}") from error
         if verdict != "ok":
-            raise PeerError(f"failed: {answer}")
+            raise PeerError(f"{verdict}: {answer}")
         return answer
 
     def _start(self) -> Connection:
@@ -120,9 +123,6 @@ class Contest:
         self.threads = threads
         self.settings = settings
         self.contestants = {n: Contestant(suite, n, threads, settings) for n in names}
-        self.scratch = tempfile.TemporaryDirectory(prefix="bench-")
-        for contestant in self.contestants.values():
-            contestant.environment["TMPDIR"] = self.scratch.name  # where peers keep what they made
 
     def __enter__(self) -> Contest:
         return self
@@ -130,7 +130,6 @@ class Contest:
     def __exit__(self, *_: object) -> None:
         for contestant in self.contestants.values():
             contestant.end()
-        self.scratch.cleanup()
 
     def versions(self) -> dict[str, str]:
         """The versions of the peers."""
@@ -147,10 +146,13 @@ class Contest:
         case: str,
         expected: Expected,
         *,
-        without: Sequence[str] = (),
+        without: Mapping[str, str] = MappingProxyType({}),
         tell: Callable[[str], None] = lambda _: None,
     ) -> dict[str, Any]:
-        """The figures of a case: times of all peers, taken in turns, and the kernels of ours."""
+        """The figures of a case: times of all peers, taken in turns, and the kernels of ours.
+
+        without: peers that do not take part, and why. tell: is told what is being done.
+        """
         names = [n for n in self.contestants if n not in without]
         figures: dict[str, dict[str, Any]] = {}
         for name in names:
@@ -162,6 +164,7 @@ class Contest:
         for name in names:
             with contextlib.suppress(PeerError):
                 self.contestants[name].ask("forget")
+        figures |= {n: {"verdict": without[n]} for n in self.contestants if n in without}
         return {"peers": figures, "kernels": kernels}
 
     def _prepared(self, name: str, case: str, expected: Expected) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -117,26 +118,24 @@ def begun(suite: Suite, options: argparse.Namespace) -> Document:
 def measure(suite: Suite, options: argparse.Namespace, console: Console) -> Document:
     """The figures of the chosen cases, written as they come."""
     document = begun(suite, options)
-    settings = Settings(
-        rounds=options.rounds,
-        seconds=options.seconds,
-        limit_s=options.limit,
-        clock=options.clock,
-        cold=options.cold,
-        interpreters=options.interpreters,
-    )
     names = chosen_peers(suite, options)
     done = {(r["case"], r["threads"]) for r in document["results"]}
-    with Progress(console=console, transient=True) as progress:
+    with (
+        Progress(console=console, transient=True) as progress,
+        tempfile.TemporaryDirectory(prefix="bench-") as scratch,
+    ):
         task = progress.add_task("", total=len(options.chosen) * len(options.threads))
         for threads in options.threads:
+            settings = settings_of(options, scratch, first=threads == options.threads[0])
             limit = limits.measure(threads)
             document["limits"][str(threads)] = asdict(limit)
             with Contest(suite.name, names, threads, settings) as contest:
                 document["versions"] |= contest.versions() | {OURS: revision()}
                 for case in options.chosen:
                     if (case, threads) not in done:
-                        row = measured(suite, contest, case, limit, _teller(progress, task, case))
+                        tell = _teller(progress, task, case)
+                        without = unable(suite, case, document)
+                        row = measured(suite, contest, case, limit, without, tell)
                         document["results"].append(row)
                         _write(document, options.json)
                         progress.console.print(_line(row), highlight=False, soft_wrap=True)
@@ -144,17 +143,41 @@ def measure(suite: Suite, options: argparse.Namespace, console: Console) -> Docu
     return document
 
 
+def settings_of(options: argparse.Namespace, scratch: str, *, first: bool) -> Settings:
+    """How a contest is held. Compiling cold is measured on the first thread count alone."""
+    return Settings(
+        rounds=options.rounds,
+        seconds=options.seconds,
+        limit_s=options.limit,
+        clock=options.clock,
+        cold=options.cold and first,
+        interpreters=options.interpreters,
+        scratch=scratch,
+    )
+
+
+def unable(suite: Suite, case: str, document: Document) -> dict[str, str]:
+    """Who has nothing to do in a case, and why: fixed sizes are no other there, or it failed on
+    another number of threads."""
+    why = {} if suite.dynamic(case) else {FIXED: "none: the model leaves no sizes open"}
+    for row in document["results"]:
+        if row["case"] == case:
+            why |= {n: f["verdict"] for n, f in row["peers"].items() if "median_us" not in f}
+    why.pop(OURS, None)
+    return why
+
+
 def measured(
     suite: Suite,
     contest: Contest,
     case: str,
     limit: limits.Limits,
-    tell: Callable[[str], None] = lambda _: None,
+    without: Mapping[str, str],
+    tell: Callable[[str], None],
 ) -> Figures:
     """A row of the results."""
     begin = time.perf_counter()
     expected = suite.expected(case)
-    without = () if suite.dynamic(case) else (FIXED,)
     found = contest.run(case, expected, without=without, tell=tell)
     facts = suite.facts(case, found["peers"][OURS], limit)
     took = round(time.perf_counter() - begin, 1)

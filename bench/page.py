@@ -78,6 +78,7 @@ def _section(name: str, document: Document) -> Iterator[str]:
     yield "</div>"
     yield from _titled("Latency in milliseconds", tables.latency_table(document))
     yield from _titled("Geometric means of our time over the peers'", tables.means_table(document))
+    yield from _titled("The same by group", tables.group_table(document))
     yield from _titled("Seconds to the first result", tables.compile_table(document))
     yield from _titled("What open sizes cost", tables.dynamic_table(document))
     if failed := tables.failures(document):

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from compiler_peers import Iree, Tvm
 from torch_peers import Torch, TorchCompile
-from work import Run, Work
+from work import NoFormError, Run, Work
 
 OURS = "tensorsmith"
 FIXED = "tensorsmith-fixed"
@@ -90,7 +90,7 @@ class NumPy:
         threadpoolctl.threadpool_limits(threads)
         function = work.numpy
         if function is None:
-            raise NotImplementedError("no form of it")
+            raise NoFormError("no NumPy form of it")
         given = list(work.inputs.values())
         return lambda: [function(*given)]
 

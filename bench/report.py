@@ -56,6 +56,7 @@ def latency(document: Document) -> str:
             tables.latency_table(document).markdown(),
             "Geometric means of our time over the peers':",
             tables.means_table(document).markdown(),
+            *([] if (groups := tables.group_table(document)) is None else [groups.markdown()]),
             _wrapped(tables.provenance(document)),
         ]
     )

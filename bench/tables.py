@@ -166,6 +166,29 @@ def means_table(document: Document) -> Table:
     return Table(columns, rows, 1, frozenset(range(1, 2 * len(counts) + 1, 2)))
 
 
+def group_table(document: Document) -> Table | None:
+    """The geometric means of our time over the best peer's, by group; None for one group."""
+    counts = thread_counts(document)
+    groups = list(dict.fromkeys(r.get("group", "") for r in document["results"]))
+    rows = []
+    for group in groups:
+        cells = [group]
+        for threads in counts:
+            found = [
+                q
+                for r in document["results"]
+                if r["threads"] == threads and r.get("group", "") == group
+                if (q := ratio(r, best_peer(r))) is not None
+            ]
+            cells += [_ratio(geometric_mean(found)) if found else NOTHING, str(len(found))]
+        rows.append(cells)
+    columns = ["ours over the best peer"]
+    for threads in counts:
+        columns += [_threads(threads), "cases"]
+    ratios = frozenset(range(1, 2 * len(counts) + 1, 2))
+    return Table(columns, rows, 1, ratios) if len(groups) > 1 else None
+
+
 def summary_table(document: Document) -> Table:
     """One row a case: times on the fewest threads, and our ratios on all thread counts."""
     counts = thread_counts(document)
@@ -188,8 +211,8 @@ def summary_table(document: Document) -> Table:
 
 
 def compile_table(document: Document) -> Table:
-    """Seconds from a model's file to its first result, on the most threads that were measured."""
-    threads = thread_counts(document)[-1]
+    """Seconds from a model's file to its first result, on the first thread count."""
+    threads = document["results"][0]["threads"]
     results = [r for r in document["results"] if r["threads"] == threads]
     cold = any("compile_cold_s" in r["peers"][OURS] for r in results)
     names = rivals(document)
@@ -222,7 +245,7 @@ def failures(document: Document) -> list[str]:
     reasons: dict[tuple[str, str], dict[str, None]] = {}
     for row in document["results"]:
         for name, figures in row["peers"].items():
-            if "median_us" not in figures:
+            if "median_us" not in figures and not figures["verdict"].startswith("none: "):
                 reasons.setdefault((name, figures["verdict"]), {})[title(row)] = None
     return [f"{name}, {', '.join(cases)}: {why}" for (name, why), cases in reasons.items()]
 

@@ -51,7 +51,7 @@ class TorchCompile(Torch):
 
 
 def module(work: Work) -> Callable[..., Any]:
-    """The work as a function of tensors. Raises NotImplementedError if there is none."""
+    """The work as a function of tensors."""
     if work.torch is not None:
         made = work.torch()
         return made.eval() if hasattr(made, "eval") else made

@@ -13,6 +13,10 @@ Outputs = list[Array]
 Run = Callable[[], Outputs]
 
 
+class NoFormError(Exception):
+    """A peer has no form of a work, which is no fault of its."""
+
+
 @dataclass(frozen=True)
 class Work:
     """An ONNX model with its inputs, in order, and the same for peers that read no ONNX.

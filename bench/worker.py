@@ -3,7 +3,7 @@
 python worker.py SUITE PEER THREADS FILE_DESCRIPTOR
 
 A suite is a module of this folder with a function `work` of a case's name. A request is what to do
-and an argument; the answer is ('ok', value), or ('failed', why).
+and an argument; the answer is ('ok', value), or why not: ('failed', text), ('none', text).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import peers
-from work import Run, Work
+from work import NoFormError, Run, Work
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 """What time is taken from. That of the processor says what a thread needs on a machine that others
@@ -86,6 +86,8 @@ def serve(worker: Worker, pipe: Connection) -> None:
             return
         try:
             answer = ("ok", worker.answer(what, argument))
+        except NoFormError as error:
+            answer = ("none", str(error))
         except Exception as error:  # noqa: BLE001  # a peer's failure is a figure of its own
             worker.forget(None)
             text = " ".join(f"{type(error).__name__}: {error}".split())

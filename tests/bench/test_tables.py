@@ -83,6 +83,13 @@ def test_means_are_geometric_and_over_the_cases_that_both_can_do():
     assert tables.geometric_mean([0.5, 2]) == pytest.approx(1)
 
 
+def test_means_by_group():
+    other = {**ROW, "group": "other"}
+    table = tables.group_table({"results": [{**ROW, "group": "net"}, other, other]})
+    assert table.rows == [["net", "2.00", "1"], ["other", "2.00", "2"]]
+    assert tables.group_table(DOCUMENT) is None
+
+
 def test_summary_has_one_row_a_case():
     table = tables.summary_table(DOCUMENT)
     assert table.columns[-2:] == ["ours / best, 1 thread", "ours / best, 2 threads"]
