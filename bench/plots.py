@@ -187,7 +187,7 @@ def roofline_plot(document: Document, threads: int, heading: str) -> Figure | No
     axes.set_yscale("log")
     intensities = [p.intensity for p in found]
     axes.set_xlim(min(0.06, *intensities) / 1.4, max(256.0, *intensities) * 1.4)
-    axes.set_ylim(max(min(p.gflops for p in found) / 2, 0.05), 2 * limit["gflops"])
+    axes.set_ylim(max(min(p.gflops for p in found) / 2, 0.01), 2 * limit["gflops"])
     most = max(p.us for p in found)
     for kind, (_, colour) in KINDS.items():
         chosen = [p for p in found if p.kind == kind]
@@ -208,7 +208,7 @@ def roofline_plot(document: Document, threads: int, heading: str) -> Figure | No
     axes.xaxis.set_major_formatter(FuncFormatter(_fraction))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     axes.grid(color="#e5e5e5", linewidth=0.7)
-    legend = axes.legend(loc="lower right", framealpha=0.95)
+    legend = figure.legend(loc="outside lower center", ncols=4, frameon=False)
     for handle in legend.legend_handles:
         handle.set_sizes([40])
     _headed(figure, axes, f"{heading}, {_threads(threads)}: our kernels", ROOFLINE_NOTE)
