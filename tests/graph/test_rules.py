@@ -159,6 +159,22 @@ CASES = {
         for op in ("reduce_any", "reduce_all")
     },
     "div-by-constant": lambda b, x: b("div", x, c(b, 6, -0.3, 7e5, 1e-9, shape=4)),
+    "product-without-zero-points": lambda b, x: integers(b, x, "int8", zeros=(3, 0)),
+    "product-with-signed-weights": lambda b, x: integers(b, x, "uint8", zeros=(3, 140)),
+    "product-of-bytes": lambda b, x: b(
+        "matmul", dequantized(b, x), b("dequantize_linear", weights(b, "int8", (4, 6)), columns(b))
+    ),
+    "gemm-of-bytes": lambda b, x: b(
+        "gemm",
+        dequantized(b, _rows(b)),
+        b(
+            "dequantize_linear",
+            *(weights(b, "uint8", (6, 2)), columns(b), weights(b, "uint8", 6)),
+            axis=0,
+        ),
+        b.constant(floats(6, seed=3)),
+        trans_b=True,
+    ),
     "square": lambda b, x: b("pow", x, c(b, 2.0)),
     "cube": lambda b, x: b("pow", x, c(b, 3.0)),
     **after_convolution("conv"),
@@ -187,6 +203,31 @@ CASES = {
         for op in PAIRS
     },
 }
+
+
+def quantized(b, x):
+    """As bytes, with the scale and zero point."""
+    scale, zero = c(b, 0.03), c(b, 100, dtype="uint8")
+    return b("quantize_linear", x, scale, zero), scale, zero
+
+
+def dequantized(b, x):
+    return b("dequantize_linear", *quantized(b, x))
+
+
+def weights(b, dtype, shape):
+    low = np.iinfo(dtype).min
+    return b.constant(np.random.default_rng(4).integers(low, low + 256, shape).astype(dtype))
+
+
+def columns(b):
+    """Scales, one a column."""
+    return b.constant(np.abs(floats(6, seed=5)) / 100)
+
+
+def integers(b, x, dtype, zeros):
+    left, right = c(b, zeros[0], dtype="uint8"), c(b, zeros[1], dtype=dtype)
+    return b("matmul_integer", quantized(b, x)[0], weights(b, dtype, (4, 6)), left, right)
 
 
 def _with_turned_right(b):

@@ -237,7 +237,14 @@ def test_products_of_bytes_are_exact(m: int, n: int, k: int, kinds: str, *, turn
 
 @pytest.mark.parametrize(
     ("target", "kinds", "instruction"),
-    [(VNNI, "u8s8", "vpdpbusd.512"), (ARM, "s8s8", "sdot"), (V3, "u8s8", None)],
+    [
+        (VNNI, "u8s8", "vpdpbusd.512"),
+        (ARM, "s8s8", "sdot"),
+        (V3, "u8s8", "avx2.pmadd.wd"),
+        (V3, "s8s8", "avx2.pmadd.wd"),
+        (V4, "s8s8", "avx512.pmaddw.d.512"),
+        (ARM, "u8s8", None),
+    ],
 )
 @pytest.mark.parametrize("turned", [False, True])
 def test_the_instruction_that_a_machine_has_is_used(

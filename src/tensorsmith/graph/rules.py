@@ -17,6 +17,7 @@ from tensorsmith.arith import Analyzer
 from tensorsmith.graph.batch_norm import FOLDING
 from tensorsmith.graph.conditions import all_const, keeps_shape, reshaped, same_shape
 from tensorsmith.graph.patterns import Anything, Array, Known, Match, Op, Rest
+from tensorsmith.graph.quantized import INTEGERS, QUANTIZED
 from tensorsmith.graph.rewrite import Rule
 from tensorsmith.graph.transposes import SUMS_OF_TRANSPOSES, TRANSPOSES
 from tensorsmith.ir import Buffer, Const, Expr, as_expr
@@ -292,6 +293,8 @@ EXACT: Final[tuple[Rule, ...]] = (
     Rule("div-by-power-of-two", Op("div", _x, _known(_is_power_of_two)), _by_reciprocal),
     # Convolutions
     Rule("conv-of-pad", Op("conv", Op("pad", _x, Rest("value")), Rest("weights")), _padded),
+    # Integers
+    *INTEGERS,
 )
 """Rules that keep every bit."""
 
@@ -299,6 +302,7 @@ ROUNDING: Final[tuple[Rule, ...]] = (
     Rule("square", Op("pow", _x, _known(_is_all(2))), _power(2), rounds=True),
     Rule("cube", Op("pow", _x, _known(_is_all(3))), _power(3), rounds=True),
     Rule("div-by-constant", Op("div", _x, _known(_has_reciprocals)), _by_reciprocal, rounds=True),
+    *QUANTIZED,
     *FOLDING,
     *SUMS_OF_TRANSPOSES,
 )

@@ -10,6 +10,7 @@ from tensorsmith.graph.dead_code import eliminate_dead_code
 from tensorsmith.graph.facts import use_facts
 from tensorsmith.graph.fold import Evaluate, fold_constants
 from tensorsmith.graph.hoist import hoist_invariants
+from tensorsmith.graph.quantized import QUANTIZED
 from tensorsmith.graph.rewrite import Rule, rewrite
 from tensorsmith.graph.rules import RULES
 from tensorsmith.ir import IRModule
@@ -33,6 +34,8 @@ def simplify(
     Gives `module` itself if nothing changes.
     """
     module = eliminate_dead_code(module)
+    quantized = [r for r in rules if r in QUANTIZED]  # before weights are folded to floats
+    module = rewrite(module, quantized, operators=operators)
     for _ in range(MOST_ROUNDS):
         before = module
         module = fold_constants(module, operators=operators, evaluate=evaluate)

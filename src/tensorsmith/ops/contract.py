@@ -203,14 +203,17 @@ def matmul_integer(
     def element(*i: Expr) -> Expr:
         places = {"k": as_expr(0), **dict(zip(to, i, strict=True))}
         p, q = (None if z is None else Cast(z.at(extents, places), int32) for z in zeros)
-        value = product[i]
+        parts: list[Expr] = []
         if q is not None:
-            value = value - q * sums[0].at(extents, places)
+            parts.append(-q * sums[0].at(extents, places))
         if p is not None:
-            value = value - p * sums[1].at(extents, places)
+            parts.append(-p * sums[1].at(extents, places))
         if p is not None and q is not None:
-            value = value + p * q * Cast(extents["k"], int32)
-        return value
+            parts.append(p * q * Cast(extents["k"], int32))
+        value, *others = parts
+        for part in others:
+            value = value + part
+        return value + product[i]  # last: what else it needs is then computed before
 
     return te.compute(product.shape, element, "matmul_integer_result")
 

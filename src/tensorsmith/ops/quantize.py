@@ -14,7 +14,7 @@ from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError
 from tensorsmith.ir import DType, Expr, Kind, as_expr, const
 from tensorsmith.ir.dtype import dtype as as_dtype
-from tensorsmith.ir.dtype import float32, float64, int32
+from tensorsmith.ir.dtype import float32, int32
 from tensorsmith.ops.broadcast import broadcast_index, broadcast_shapes
 from tensorsmith.ops.cast import cast_element
 from tensorsmith.ops.indexing import check_extents, is_one
@@ -176,7 +176,7 @@ def requantize(
     """A product of quantized tensors in few bits: ``total * left * right / scale + zero``.
 
     left, right: the scales of the factors, scalars or one a position of ``axes`` of `total`.
-    scale, zero: those of the result. dtype: of the result, if there is no `zero`. Rounded once.
+    scale, zero: those of the result. dtype: of the result, if there is no `zero`. In 32-bit floats.
     """
     one_dtype("requantize", Kind.INT, total)
     type_ = as_dtype(dtype) if zero is None else zero.dtype
@@ -190,7 +190,7 @@ def requantize(
             T.cast(s[place(i)], float32)
             for s, place in zip((left, right, scale), places, strict=True)
         )
-        value = T.cast(total[i], float64) * T.cast(a * b / c, float64)
+        value = T.cast(total[i], float32) * (a * b / c)
         return saturated(value, None if zero is None else zero[(0,) * zero.rank], type_)
 
     return te.compute(total.shape, element, "requantized")
@@ -216,38 +216,44 @@ def matmul_nbits(
 ) -> Tensor:
     """The product of `a` (..., depth) and a matrix of `bits` an element, scaled by blocks.
 
-    weight: uint8 (columns, blocks, block * bits / 8), the low bits first, along the depth.
-    scales: columns * blocks. zeros: of the type of the scales, one a block; or uint8, packed as the
-    weight is along the blocks of a column; 2**(bits - 1) if None. Source: ONNX Runtime.
+    weight: (columns, blocks, words of a block), integers of 8 or 32 bits that hold several elements
+    each along the depth, the first in the low bits; elements of words with signs have such, too.
+    scales: (columns, blocks), or all of these in one axis. zeros: of the type of the scales, one a
+    block; or uint8, packed as the weight is along the blocks of a column; if None, 0 where
+    elements have signs, else 2**(bits - 1). Source: ONNX Runtime.
     """
     type_ = one_dtype("matmul_nbits", Kind.FLOAT, *(t for t in (a, scales, bias) if t))
     if bits not in (2, 4, 8) or block < 16 or block & (block - 1):
         raise ShapeError("blocks of 2, 4 or 8 bits", given=f"bits={bits}, block={block}")
+    one_dtype("matmul_nbits", Kind.BITS, weight)
     check_rank("matmul_nbits", a, 1)
     check_rank("matmul_nbits", weight, 3, 3)
-    blocks, each = -(-depth // block), 8 // bits
+    blocks, each = -(-depth // block), weight.dtype.bits // bits
     for extent, wanted in zip(weight.shape, (columns, blocks, block // each), strict=True):
         check_extents(extent, wanted, "a packed matrix that is not as large as it says")
     check_extents(a.shape[-1], depth, "the depth of matmul_nbits")
     wide = computed_in(type_)
+    has_signs = weight.dtype.kind is Kind.INT
 
     def scale_at(n: Expr, b: Expr) -> tuple[Expr, ...]:
         return (n, b) if scales.rank == 2 else (n * blocks + b,)
 
-    def zero_at(n: Expr, b: Expr) -> Expr:
+    def zero_at(n: Expr, b: Expr) -> Expr | None:
         if zeros is None:
-            return as_expr(float(1 << (bits - 1)), wide)
+            return None if has_signs else as_expr(float(1 << (bits - 1)), wide)
         if zeros.dtype is type_:
             return converted(zeros[(n, b) if zeros.rank == 2 else (n * blocks + b,)], wide)
-        stride = -(-blocks // each)
-        at = (n, b // each) if zeros.rank == 2 else (n * stride + b // each,)
-        return T.cast(_digit(zeros[at], b % each, bits), wide)
+        stride = -(-blocks // (8 // bits))
+        at, place = b // (8 // bits), b % (8 // bits)
+        byte = zeros[(n, at) if zeros.rank == 2 else (n * stride + at,)]
+        return T.cast(_digit(byte, place, bits), wide)
 
     def number(n: Expr, k: Expr) -> Expr:
-        digit = _digit(weight[n, k // block, k % block // each], k % each, bits)
         b = k // block
-        value = T.cast(digit, wide) - zero_at(n, b)
-        return value * converted(scales[scale_at(n, b)], wide)
+        value = T.cast(_digit(weight[n, b, k % block // each], k % each, bits), wide)
+        zero = zero_at(n, b)
+        moved = value if zero is None else value - zero
+        return moved * converted(scales[scale_at(n, b)], wide)
 
     matrix = te.compute((columns, depth), number, "unpacked")
     k = te.reduce_axis(depth, "k")
@@ -267,12 +273,17 @@ def matmul_nbits(
     return te.compute(shape, element, "matmul_out")
 
 
-def _digit(byte: Expr, place: Expr, bits: int) -> Expr:
-    """Some bits of a byte, counted from the low ones."""
-    if bits == 8:
-        return byte
-    shift = T.cast(Analyzer().simplify(place * bits), "uint8")
-    return (byte >> shift) & const((1 << bits) - 1, "uint8")
+def _digit(word: Expr, place: Expr, bits: int) -> Expr:
+    """Some bits of a word, counted from the low ones; of a word with signs a number with one."""
+    type_ = word.dtype
+    if bits == type_.bits:
+        return word
+    shift = T.cast(Analyzer().simplify(place * bits), type_)
+    if type_.kind is Kind.INT:
+        return (word << (const(type_.bits - bits, type_) - shift)) >> const(
+            type_.bits - bits, type_
+        )
+    return (word >> shift) & const((1 << bits) - 1, type_)
 
 
 OPERATORS: Final[tuple[Operator, ...]] = operators(

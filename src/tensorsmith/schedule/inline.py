@@ -221,7 +221,7 @@ def compute_inline(program: TensorProgram, name: str) -> TensorProgram:
     program = replace_stmt(program, block, None)
     if home is not None:
         program = replace_stmt(program, home.node, None)
-    inlined = replace(program, body=_with_loads(program.body, value, buffer))
+    inlined = replace(program, body=with_loads(program.body, value, buffer))
     check_bounds(inlined, "compute_inline", block)
     return inlined
 
@@ -280,7 +280,7 @@ def _shared(a: Site, b: Site) -> list[Stmt]:
     return [x for x, y in takewhile(lambda p: p[0] is p[1], zip(a.around, b.around, strict=False))]
 
 
-def _with_loads(s: Stmt, change: Callable[[Expr], Expr | None], buffer: Buffer) -> Stmt:
+def with_loads(s: Stmt, change: Callable[[Expr], Expr | None], buffer: Buffer) -> Stmt:
     """`s` with loads changed; regions of reads that named the buffer are derived again."""
     cache: dict[Expr, Expr] = {}
     changed = map_exprs(s, lambda e: transform(e, change, cache))

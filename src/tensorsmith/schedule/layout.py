@@ -275,7 +275,7 @@ def _iterated(nest: Nest, change: _Change) -> Stmt:
     inverse, _, padding = change.inverse
     iters, around = spatial_loops(change.new.shape)
     new_vars = tuple(it.var for it in iters)
-    facts = _facts(iters)
+    facts = facts_of(iters)
     source = tuple(facts.simplify(i) for i in inverse(*new_vars))
     values: dict[Expr, Expr] = dict(zip((it.var for it in nest.block.iters), source, strict=True))
     value = substitute(store.value, values)
@@ -294,7 +294,7 @@ def _with_fill(program: TensorProgram, change: _Change, value: Expr) -> TensorPr
     inverse, _, padding = change.inverse
     iters, around = spatial_loops(change.new.shape)
     new_vars = tuple(it.var for it in iters)
-    facts = _facts(iters)
+    facts = facts_of(iters)
     padded = facts.simplify(substitute(padding, dict(zip(inverse.inputs, new_vars, strict=True))))
     if isinstance(padded, Const):
         return program
@@ -324,7 +324,8 @@ def spatial_loops(
     return iters, around
 
 
-def _facts(iters: Sequence[Iter]) -> Analyzer:
+def facts_of(iters: Sequence[Iter]) -> Analyzer:
+    """What is known of the iterators of a block."""
     facts = Analyzer()
     for it in iters:
         facts.bind(it.var, it.start, it.extent)

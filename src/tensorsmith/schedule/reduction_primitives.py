@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tensorsmith.schedule import reduction, rfactor
+from tensorsmith.schedule import common_factor, reduction, rfactor
 from tensorsmith.schedule.primitive import Scheduled, primitive
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 
@@ -109,3 +109,37 @@ class ReductionPrimitives(Scheduled):
         program, partial = rfactor.rfactor(self._of(loop), loop.var, factor_axis)
         self._update(program)
         return BlockRef(loop.program, partial)
+
+    @primitive
+    def factor_out(self, block: BlockRef) -> None:
+        """Multiply a sum by what its terms have in common where it is used, not each term.
+
+        All factors of the terms that vary with the element of the result alone are taken out.
+        Floats are rounded otherwise.
+
+        Not legal if the block is no sum of products; if there is no such factor, or no other one;
+        if the result is a parameter, or written by another block, too; if a call uses it; or if
+        what the factor is made of changes before the result is used.
+
+        >>> from tensorsmith import te
+        >>> from tensorsmith.schedule import Schedule
+        >>> A, B = te.placeholder((4, 8), name="A"), te.placeholder((4,), name="B")
+        >>> k = te.reduce_axis(8, "k")
+        >>> C = te.compute((4,), lambda i: te.sum(A[i, k] * B[i], axis=k), "C")
+        >>> D = te.compute((4,), lambda i: C[i] + 1.0, "D")
+        >>> s = Schedule(te.program([A, B], D, "scaled"))
+        >>> s.factor_out(s.get_block("C"))
+        >>> print(s.program.body)
+        C = T.alloc((4,), "float32")
+        for i, k in T.grid(4, 8):
+            with T.block("C"):
+                vi, vk = T.remap("SR", i, k)
+                with T.init():
+                    C[vi] = 0.0
+                C[vi] = C[vi] + A[vi, vk]
+        for i in range(4):
+            with T.block("D"):
+                vi = T.remap("S", i)
+                D[vi] = C[vi] * B[vi] + 1.0
+        """
+        self._update(common_factor.factor_out(self._of(block), block.name))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensorsmith.codegen.llvm.instructions import INSTRUCTIONS, Instruction, Vector
+from tensorsmith.codegen.llvm.instructions import INSTRUCTIONS, Instruction, Vector, is_widened
 from tensorsmith.codegen.llvm.runtime_calls import IN_CONTEXT, RETURN, hand_over, note_cell
 from tensorsmith.codegen.llvm.types import register_type
 from tensorsmith.codegen.strides import dense_strides, strides_of
 from tensorsmith.errors import CodegenError
 from tensorsmith.ir import Const, Expr, Invoke, Region
+from tensorsmith.ir.dtype import Kind
+from tensorsmith.ir.dtype import dtype as as_dtype
 
 if TYPE_CHECKING:
     from tensorsmith.codegen.llvm.function import Function
@@ -61,7 +63,7 @@ def _instruction(function: Function, s: Invoke) -> Instruction:
             because=f"it needs {' or '.join(found.needs)}",
             try_="a target that has it, or a schedule without it",
         )
-    if len(s.args) != 1 + len(found.operands):
+    if len(s.args) - len(found.operands) not in (1, 2):
         raise CodegenError(
             f"{s.callee!r} takes a result and {len(found.operands)} operands,"
             f" not {len(s.args)} arguments",
@@ -82,11 +84,15 @@ class _Instruction:
         """Load the operands, compute, store the result."""
         function, instruction = self.function, self.instruction
         result, *operands = self.call.args
-        values = [self.operand(a, v) for a, v in zip(operands, instruction.operands, strict=True)]
+        own = operands[len(operands) - len(instruction.operands) :]
+        values = [self.operand(a, v) for a, v in zip(own, instruction.operands, strict=True)]
         types = ", ".join(v.llvm for v in instruction.operands)
         type_ = instruction.result.llvm
         function.module.declare(f"declare {type_} @{instruction.name}({types})")
         value = function.text.value(f"call {type_} @{instruction.name}({', '.join(values)})")
+        if len(own) < len(operands):
+            added = self.operand(operands[0], instruction.result)
+            value = function.text.value(f"add {added}, {value}")
         region, lanes = self.region(result, instruction.result)
         if lanes != instruction.result.lanes:
             raise self.wrong(region, f"{instruction.result.lanes} elements")
@@ -103,13 +109,33 @@ class _Instruction:
         pointer = self.pointer(region)
         align = region.buffer.dtype.bytes
         alias = self.function.memory.alias(region.buffer)
+        if region.buffer.dtype.name != wanted.dtype:
+            return self.widened(region, count, wanted)
         if count == wanted.lanes:
             return f"{wanted.llvm} " + text.value(
                 f"load {wanted.llvm}, ptr {pointer}, align {align}{alias}"
             )
         part = f"i{8 * align * count}"
-        copies = wanted.lanes // count
         one = text.value(f"load {part}, ptr {pointer}, align {align}{alias}")
+        return self.repeated(one, part, wanted.lanes // count, wanted)
+
+    def widened(self, region: Region, count: int, wanted: Vector) -> str:
+        """The operand from elements of fewer bits."""
+        text, type_ = self.function.text, region.buffer.dtype
+        narrow, wide = (f"<{count} x i{b}>" for b in (type_.bits, as_dtype(wanted.dtype).bits))
+        alias = self.function.memory.alias(region.buffer)
+        given = text.value(f"load {narrow}, ptr {self.pointer(region)}, align {type_.bytes}{alias}")
+        extend = "sext" if type_.kind is Kind.INT else "zext"
+        value = text.value(f"{extend} {narrow} {given} to {wide}")
+        if count == wanted.lanes:
+            return f"{wanted.llvm} " + text.value(f"bitcast {wide} {value} to {wanted.llvm}")
+        part = f"i{as_dtype(wanted.dtype).bits * count}"
+        one = text.value(f"bitcast {wide} {value} to {part}")
+        return self.repeated(one, part, wanted.lanes // count, wanted)
+
+    def repeated(self, one: str, part: str, copies: int, wanted: Vector) -> str:
+        """A value of type `part` again and again, as the operand that is wanted."""
+        text = self.function.text
         first = text.value(f"insertelement <{copies} x {part}> poison, {part} {one}, i64 0")
         all_ = text.value(
             f"shufflevector <{copies} x {part}> {first}, <{copies} x {part}> poison,"
@@ -125,7 +151,8 @@ class _Instruction:
             raise CodegenError(
                 f"{self.call.callee!r} takes regions, not {a!r}", where=self.call.span
             )
-        if a.buffer.dtype.name != wanted.dtype:
+        type_ = as_dtype(wanted.dtype)
+        if a.buffer.dtype is not type_ and not is_widened(a.buffer.dtype, type_):
             raise self.wrong(a, f"{wanted.dtype} elements")
         count = 1
         for _, extent in a.ranges:

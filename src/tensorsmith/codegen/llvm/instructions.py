@@ -2,9 +2,11 @@
 
 Such a call is ``Invoke(name, (result, operand, ...))``: the first argument is the region that takes
 the result, the others are the operands. A region is a vector: its elements lie one after the other
-in memory; those of an operand may be fewer, of up to 8 bytes, and are repeated then. LLVM ends the
-process where a machine lacks an instruction, so only those listed here have code, and only where
-the target has what they need.
+in memory; those of an operand may be fewer, of up to 8 bytes, and are repeated then. Integers of
+fewer bits than the instruction takes are widened. With one more operand in front, of the type of
+the result, that is added to what the instruction computes. LLVM ends the process where a machine
+lacks an instruction, so only those listed here have code, and only where the target has what they
+need.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from tensorsmith.ir.dtype import DType, Kind
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -44,8 +48,22 @@ class Instruction:
 
     def reference(self, result: Array, *operands: Array) -> None:
         """Compute into `result`, a view of any shape. Operands with few elements are repeated."""
-        flat = [np.resize(x, v.lanes) for x, v in zip(operands, self.operands, strict=True)]
-        result[...] = self.compute(*flat).reshape(result.shape)
+        first = len(operands) - len(self.operands)
+        added, own = operands[:first], operands[first:]
+        flat = [
+            np.resize(x, v.lanes).astype(v.dtype) for x, v in zip(own, self.operands, strict=True)
+        ]
+        value = self.compute(*flat)
+        for x in added:
+            value = value + x.reshape(-1)
+        result[...] = value.reshape(result.shape)
+
+
+def is_widened(given: DType, wanted: DType) -> bool:
+    """Whether an operand's elements are integers that are widened for the instruction."""
+    if not (given.is_bits and wanted.is_bits) or given.bits < 8 or given.bits >= wanted.bits:
+        return False
+    return given.kind is wanted.kind or wanted.kind is Kind.INT
 
 
 def _vector(dtype: str, lanes: int) -> Vector:

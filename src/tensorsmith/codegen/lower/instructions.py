@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tensorsmith.codegen.llvm.instructions import INSTRUCTIONS, Vector
+from tensorsmith.codegen.llvm.instructions import INSTRUCTIONS, Vector, is_widened
 from tensorsmith.ir import Block, Const, Invoke, Region, Stmt, TensorProgram
+from tensorsmith.ir.dtype import dtype as as_dtype
 from tensorsmith.ir.rewrite import transform_stmt
 from tensorsmith.target import Target
 
@@ -28,9 +29,10 @@ def select_instructions(program: TensorProgram, *, target: Target) -> TensorProg
         found = INSTRUCTIONS.get(str(s.attrs.get(INSTRUCTION)))
         if found is None or not target.features.intersection(found.needs):
             return None
-        wanted = (found.result, *found.operands)
         given = (*s.writes, *s.reads)
-        if len(given) != len(wanted) or not all(map(_fits, given, wanted)):
+        added = (found.result,) * (len(given) - 1 - len(found.operands))
+        wanted = (found.result, *added, *found.operands)
+        if len(added) > 1 or len(given) != len(wanted) or not all(map(_fits, given, wanted)):
             return None
         return replace(s, body=Invoke(found.name, given, span=s.span), init=None)
 
@@ -45,7 +47,8 @@ def _fits(region: Region, wanted: Vector) -> bool:
         if not isinstance(extent, Const):
             return False
         count *= int(extent.value)
-    return region.buffer.dtype.name == wanted.dtype and count > 0 and wanted.lanes % count == 0
+    given, type_ = region.buffer.dtype, as_dtype(wanted.dtype)
+    return (given is type_ or is_widened(given, type_)) and count > 0 and wanted.lanes % count == 0
 
 
 __all__ = ["INSTRUCTION", "select_instructions"]

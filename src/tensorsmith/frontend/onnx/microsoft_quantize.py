@@ -137,6 +137,9 @@ def _to_float(
 
 # --- Weights of few bits ---------------------------------------------------------------------
 
+FEWEST_IN_BLOCK: Final = 16
+"""Elements of a block that fill whole words, of few bits, too."""
+
 
 def matmul_n_bits(node: Node) -> Buffer:
     """The product with a matrix whose elements have few bits, with a scale for each block."""
@@ -153,6 +156,8 @@ def matmul_n_bits(node: Node) -> Buffer:
     blocks = -(-size // block)
     if packed.size % rows or packed.size // rows * 8 // bits < size:
         node.wrong(f"{packed.size} bytes for a weight of {rows} by {size}")
+    if block >= FEWEST_IN_BLOCK and not block & (block - 1):
+        return _by_words(node, packed.reshape(rows, -1), (rows, size, blocks), bits)
     weight = unpacked(packed.reshape(rows, -1), bits)
     held = node.builder.constant(weight[:, :size], "weight")
     scales = node("reshape", node.tensor(2), shape=(rows, blocks))
@@ -169,6 +174,38 @@ def matmul_n_bits(node: Node) -> Buffer:
         dense = node("sub", plain_, cut)
     made = node("matmul", x, node("transpose", dense, axes=(1, 0)))
     return with_bias(node, made, node.optional(5))
+
+
+def _by_words(node: Node, packed: Array, sizes: tuple[int, int, int], bits: int) -> Buffer:
+    """The product with a weight that stays packed, in words of 32 bits. sizes: rows, columns and
+    blocks of a row."""
+    rows, size, blocks = sizes
+    block = node.integer("block_size")
+    given = np.ascontiguousarray(packed.view(np.uint8)[:, : blocks * block * bits // 8])
+    if given.shape[1] * 8 != blocks * block * bits:
+        node.wrong(f"{given.shape[1]} bytes a row for {blocks} blocks of {block} times {bits} bits")
+    words = given.view("<u4").reshape(rows, blocks, -1).astype(np.uint32)
+    zero: Buffer | None = None
+    if node.optional(3) is None:  # half of the range less, and so numbers with signs
+        half = sum(1 << (at + bits - 1) for at in range(0, 32, bits))
+        words = (words ^ np.uint32(half)).view(np.int32)
+    else:
+        zero = node("cast", _zero_points(node, (rows, blocks), bits), dtype="float32")
+    x = node.tensor(0)
+    if zero is not None and zero.dtype is not x.dtype:
+        zero = node("cast", zero, dtype=x.dtype.name)
+    return node(
+        "matmul_nbits",
+        x,
+        node.builder.constant(words, "weight"),
+        node("reshape", node.tensor(2), shape=(rows, blocks)),
+        zero,
+        node.optional(5),
+        depth=size,
+        columns=rows,
+        bits=bits,
+        block=block,
+    )
 
 
 def _zero_points(node: Node, shape: tuple[int, int], bits: int) -> Buffer:

@@ -84,6 +84,8 @@ def _roles(block: Block, body: Store, left: Load, right: Load) -> Contraction | 
             places["m" if in_a else "n"].append(at)
         elif it.kind is IterKind.SPATIAL and in_c and in_a and in_b:
             places["batch"].append(at)
+        elif it.kind is IterKind.SPATIAL and not (in_c or in_a or in_b) and _is_unit(block, at):
+            places["m"].append(at)
         else:
             return None
     if not places["k"]:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 
-from tensorsmith.ir import Block, Const, Load
+from tensorsmith.ir import Block, Const, IndexMap, Load, Store, Var, postorder
+from tensorsmith.ir.rewrite import statements
+from tensorsmith.ir.stmt import ZERO
 from tensorsmith.schedule.defaults.analysis import SYMBOLIC_EXTENT, Contraction, contraction
 from tensorsmith.schedule.defaults.canonical import block_of
 from tensorsmith.schedule.defaults.direct import direct_roles, schedule_direct
+from tensorsmith.schedule.defaults.decoded import decoded_operand, schedule_decoded
 from tensorsmith.schedule.defaults.packed import CONSTANTS, schedule_packed
 from tensorsmith.schedule.defaults.streamed import schedule_streamed
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import BlockRef
 from tensorsmith.schedule.schedule import Schedule
+from tensorsmith.schedule.tree import blocks_in
 from tensorsmith.target import Target
 
 FEW_ROWS_OF_INTEGERS = 2
@@ -24,14 +28,40 @@ FEWEST_COLUMNS = 4
 """Columns of a result for which vectors of columns pay."""
 
 
-def product(block: Block) -> Contraction | None:
-    """The contraction that a block is, if it is one that is worth vectors of columns."""
+def product(block: Block, constants: Collection[str] = ()) -> Contraction | None:
+    """The contraction that a block is, if it is one that is worth vectors of columns.
+
+    constants: the names of the buffers that are the same in every call.
+    """
     what = contraction(block)
     if what is None or not what.m or not what.n or _size(block, what.n) < FEWEST_COLUMNS:
         return None
     if is_streamed(block, what) and not _lies_along(what.right, block, what.n[0]):
-        return None  # a few products along rows
+        return what if what.right.buffer.name in constants else None  # a few products along rows
     return what
+
+
+def constants_of(s: Schedule) -> frozenset[str]:
+    """The names of the buffers that are the same in every call: parameters, and what is computed of
+    them alone."""
+    given = s.program.attrs.get(CONSTANTS, ())
+    found = set(map(str, given)) if isinstance(given, tuple) else set()
+    for block in blocks_in(s.program.body) if found else ():
+        stores = [x for x in statements(block) if isinstance(x, Store)]
+        made = {x.buffer.name for x in stores}
+        loads = [e for x in stores for e in postorder(x.value) if isinstance(e, Load)]
+        if loads and all(e.buffer.name in found or e.buffer.name in made for e in loads):
+            found |= made
+    return frozenset(found)
+
+
+def with_rows(s: Schedule, ref: BlockRef) -> None:
+    """Give a product of a vector and a matrix one row, as a product of matrices has rows."""
+    what = contraction(block_of(s, ref))
+    if what is None or what.m or not what.n:
+        return
+    inputs = tuple(Var(f"i{d}") for d in range(len(block_of(s, ref).iters)))
+    s.transform_block_layout(ref, IndexMap(inputs, (ZERO, *inputs)))
 
 
 def schedule_contraction(
@@ -49,13 +79,19 @@ def schedule_contraction(
     Raises ScheduleError where a step is not legal.
     """
     block = block_of(s, ref)
-    what = product(block)
+    what = product(block, constants_of(s))
     if what is None:
         raise ScheduleError(f"block {ref.name!r} is no product of matrices")
     roles = direct_roles(s, block, what)
+    few = one_row or is_streamed(block, what)
+    how = decoded_operand(s, ref, what, target, free) if is_plain(block, what) else None
     if roles is not None:
         schedule_direct(s, ref, what, roles, target, free)
-    elif is_streamed(block, what):
+    elif how is not None and few:
+        schedule_decoded(s, ref, what, how, target, free)
+    elif how is not None:
+        schedule_packed(s, ref, what, target, free, decoded=how)
+    elif is_streamed(block, what) and what.right.buffer.name not in constants_of(s):
         schedule_streamed(s, ref, what, target, free)
     elif one_row and is_plain(block, what) and _is_given(s, what.right):
         if not _lies_along(what.right, block, what.n[0]):
@@ -78,9 +114,7 @@ def is_plain(block: Block, what: Contraction) -> bool:
 
 def _is_given(s: Schedule, load: Load) -> bool:
     """Whether an operand comes with each call, and is not the same in all."""
-    constants = s.program.attrs.get(CONSTANTS, ())
-    assert isinstance(constants, tuple)
-    return load.buffer in s.program.buffers and load.buffer.name not in constants
+    return load.buffer in s.program.buffers and load.buffer.name not in constants_of(s)
 
 
 def _lies_along(load: Load, block: Block, at: int) -> bool:

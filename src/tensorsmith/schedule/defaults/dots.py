@@ -29,8 +29,17 @@ DOTS: Final = (
     Dot("avxvnni_dot_u8s8s32_8x4", "uint8", "int8", "int32", 8, 4),
     Dot("arm_sdot_s8s8s32_4x4", "int8", "int8", "int32", 4, 4),
     Dot("arm_udot_u8u8u32_4x4", "uint8", "uint8", "uint32", 4, 4),
+    *(
+        Dot(f"{prefix}_dot_{kinds}s32_{lanes}x2", data, weights, "int32", lanes, 2)
+        for prefix, lanes in (("avx512", 16), ("avx2", 8))
+        for kinds, data, weights in (
+            ("u8s8", "uint8", "int8"),
+            ("s8s8", "int8", "int8"),
+            ("u8u8", "uint8", "uint8"),
+        )
+    ),
 )
-"""Those of one instruction that never saturates."""
+"""Those that never saturate, the fastest first."""
 
 
 def dot_for(block: Block, what: Contraction, target: Target) -> Dot | None:

@@ -33,6 +33,7 @@ from tensorsmith.schedule.defaults.canonical import (
     as_product,
     block_of,
 )
+from tensorsmith.schedule.defaults.decoded import Decoded, lay_out
 from tensorsmith.schedule.defaults.dots import dot_for
 from tensorsmith.schedule.defaults.tiles import Sizes, Tiles, choose_tiles
 from tensorsmith.schedule.defaults.users import has_producer, with_producers, with_users
@@ -51,8 +52,8 @@ CONSTANTS = "constants"
 PREFETCH_BYTES = 8192
 """How far ahead of its use a packed operand is fetched: the time that the cache behind the second
 level takes to answer, and what hardware does not fetch for itself while it waits for few rows."""
-MOST_UNROLLED = 64
-"""Vectors of one tile that are stored without a loop."""
+FEW_ROWS = 8
+"""Rows up to which a tile holds all, and more columns side by side instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +98,16 @@ def schedule_packed(
     *,
     tiles: Tiles | None = None,
     one_row: bool = False,
+    decoded: Decoded | None = None,
 ) -> None:
     """Schedule a contraction. Raises ScheduleError where a step is not legal.
 
     free: the blocks that may become part of it. tiles: those to take, where they are known.
     one_row: whether rows are computed one by one, for results of very few.
+    decoded: how B is computed from fewer bits, which happens as it is packed.
     """
+    if decoded is not None:
+        lay_out(s, decoded)
     dot = dot_for(block_of(s, ref), what, target)
     product = as_product(s, ref, what)
     block = block_of(s, ref)
@@ -114,9 +119,14 @@ def schedule_packed(
     sizes = Sizes(m, n, k, what.output.dtype.bytes, what.right.dtype.bytes)
     if tiles is None:
         tiles = choose_tiles(sizes, target, batches)
-    if one_row:
-        tiles = tiles.of_one_row()
+    if decoded is not None:
+        tiles = tiles.in_strips(sizes, target)
+    is_flat = one_row or (m is not None and m <= FEW_ROWS)
+    if is_flat:
+        tiles = tiles.of_few_rows(1, n, target) if m is None else tiles.flat(m, n, target)
     width = 1 if dot is None else dot.width
+    if decoded is not None:
+        s.compute_inline(decoded.block)
     operands = _operands(s, product, tiles, free, width)
     result = with_users(s, product.result, product.axes, free)
     nest = _nest(s, product, tiles, target.lanes(sizes.bytes), width)
@@ -132,10 +142,11 @@ def schedule_packed(
         s.vectorize(nest.lane)
     s.unroll(nest.vector)
     s.unroll(nest.i)
+    around = len(s.get_loops(product.block)) - 4 - (dot is not None)
     first = s.decompose_reduction(product.block, nest.k)
-    *_, rows, vectors, columns = s.get_loops(first)
-    s.unroll(rows)
-    s.unroll(vectors)
+    *unrolled, columns = s.get_loops(first)[around:]
+    for loop in unrolled:
+        s.unroll(loop)
     s.vectorize(columns)
     if dot is not None:
         s.tensorize(nest.lane, dot.intrinsic)
@@ -151,8 +162,8 @@ def schedule_packed(
     if target.cores > 1 and sizes.flops * batches >= PARALLEL_FLOPS:
         shared = [(a, b) for a, b in zip(packing, places, strict=True) if a is not None]
         even = batches % target.cores == 0 or batches >= 4 * target.cores
-        if one_row:  # what is constant is packed as for many rows
-            worth = replace(sizes, m=1).flops >= PARALLEL_FLOPS
+        if is_flat:  # what is constant is packed as for many rows
+            worth = replace(sizes, m=m or 1).flops >= PARALLEL_FLOPS
             _parallel_columns(s, nest, shared, worth=worth)
         else:
             _parallel(s, nest, shared, even)

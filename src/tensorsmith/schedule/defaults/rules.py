@@ -9,7 +9,12 @@ from dataclasses import replace
 from tensorsmith.ir import TensorProgram
 from tensorsmith.schedule.defaults.attempt import Fallback, attempt
 from tensorsmith.schedule.defaults.canonical import block_of
-from tensorsmith.schedule.defaults.contraction import product, schedule_contraction
+from tensorsmith.schedule.defaults.contraction import (
+    constants_of,
+    product,
+    schedule_contraction,
+    with_rows,
+)
 from tensorsmith.schedule.defaults.rows import schedule_rows
 from tensorsmith.schedule.defaults.steps import schedule_steps
 from tensorsmith.schedule.defaults.windows import schedule_windows, windows
@@ -54,8 +59,11 @@ def default_schedule(
     s = Schedule(program)
     notes: list[Fallback] = [] if fallbacks is None else fallbacks
     rest = [b.name for b in blocks_in(s.program.body)]
+    constants = constants_of(s)
+    for name in rest:
+        attempt(s, functools.partial(with_rows, s, s.get_block(name)))
     for name in list(rest):
-        if name not in rest or product(block_of(s, s.get_block(name))) is None:
+        if name not in rest or product(block_of(s, s.get_block(name)), constants) is None:
             continue
         known = {b.name for b in blocks_in(s.program.body)}
         rule = functools.partial(_contraction, s, name, tuple(rest), one_row=one_row)

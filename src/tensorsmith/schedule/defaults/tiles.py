@@ -12,6 +12,8 @@ from tensorsmith.target import Target
 
 SYMBOLIC = 256
 """What an extent that is not known is taken to be."""
+SPARE_REGISTERS = 4
+"""Vector registers that hold no sums."""
 FEW_USES_OF_A, FEW_USES_OF_B = 32, 16
 """How often a part of an operand may be used without packing: reading its rows one element at a
 time costs little, reading short pieces of many rows may miss the cache of page addresses."""
@@ -52,11 +54,32 @@ class Tiles:
     pack_b: bool = True
     across: int = 1
 
-    def of_one_row(self) -> Tiles:
-        """The same with one row in registers, and so more columns; B is packed as it was."""
-        whole = self.strip or 1
-        across = next(a for a in (4, 3, 2, 1) if whole % a == 0)
-        return replace(self, rows=1, panel=1, across=across, pack_a=False)
+    def in_strips(self, sizes: Sizes, target: Target) -> Tiles:
+        """The same with strips of B that stay in the second-level cache, where they are made."""
+        tiles = None if sizes.n is None else -(-sizes.n // self.columns)
+        tile_bytes = self.columns * (sizes.k or SYMBOLIC) * sizes.operand
+        strip = max(1, target.caches.l2 // 2 // tile_bytes)
+        parts = 1 if tiles is None else -(-tiles // strip)
+        even = (
+            strip if tiles is None else next(p for p in range(parts, tiles + 1) if tiles % p == 0)
+        )
+        strip = strip if tiles is None else tiles // even
+        return replace(self, strip=strip, pack_a=False, pack_b=True)
+
+    def of_few_rows(self, rows: int, columns: int | None, target: Target) -> Tiles:
+        """The same with so few rows in registers, and so more columns; B is packed as it was.
+
+        columns: of the result, if that is known.
+        """
+        whole = self.strip or (1 if columns is None else -(-columns // self.columns))
+        vectors = -(-self.columns // target.lanes(4))
+        most = max(1, (target.vector_registers - SPARE_REGISTERS) // (rows * vectors))
+        across = next(a for a in (4, 3, 2, 1) if whole % a == 0 and a <= most)
+        return replace(self, rows=rows, panel=1, across=across, pack_a=False)
+
+    def flat(self, rows: int, columns: int | None, target: Target) -> Tiles:
+        """The same for a result that never has more rows than these."""
+        return replace(self, strip=0).of_few_rows(rows, columns, target)
 
 
 def choose_tiles(sizes: Sizes, target: Target, batch: int = 1) -> Tiles:

@@ -10,7 +10,11 @@ from tensorsmith.schedule.intrinsics.dot import dot
 from tensorsmith.schedule.intrinsics.fma import fma_tile
 
 _AVX2, _AVX512 = ("avx2", "fma"), ("avx512f",)
-_PMADD = "llvm.x86.avx2.pmadd.wd"
+_PMADD: Final = (
+    ("avx512", "llvm.x86.avx512.pmaddw.d.512", "avx512bw", 16),
+    ("avx2", "llvm.x86.avx2.pmadd.wd", "avx2", 8),
+)
+_SHORT: Final = {"uint8": "u8", "int8": "s8"}
 _VNNI = "llvm.x86.avx512.vpdpbusd"
 _ARM_DOT = "llvm.aarch64.neon"
 
@@ -19,10 +23,19 @@ _ALL: Final = (
     fma_tile("avx2_fma_f32_4x24", 4, 24, 8, _AVX2),
     fma_tile("avx512_fma_f32_14x32", 14, 32, 16, _AVX512),
     fma_tile("avx512_fma_f32_8x48", 8, 48, 16, _AVX512),
-    dot("avx2_dot_u8s8s32_8x2", _PMADD, ("avx2",), lanes=8, width=2, data="uint8"),
-    dot("avx2_dot_s8s8s32_8x2", _PMADD, ("avx2",), lanes=8, width=2, data="int8"),
-    dot("avx2_dot_u8s8s32_8x4", _PMADD, ("avx2",), lanes=8, width=4, data="uint8"),
-    dot("avx2_dot_s8s8s32_8x4", _PMADD, ("avx2",), lanes=8, width=4, data="int8"),
+    *(
+        dot(
+            f"{prefix}_dot_{_SHORT[data]}{_SHORT[weights]}s32_{lanes}x2",
+            instruction,
+            (feature,),
+            lanes=lanes,
+            width=2,
+            data=data,
+            weights=weights,
+        )
+        for prefix, instruction, feature, lanes in _PMADD
+        for data, weights in (("uint8", "int8"), ("int8", "int8"), ("uint8", "uint8"))
+    ),
     dot(
         "vnni_dot_u8s8s32_8x4",
         f"{_VNNI}.256",

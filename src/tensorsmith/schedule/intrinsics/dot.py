@@ -52,9 +52,8 @@ def dot(
     data, weights, sums: the types of A, B and C. All three are dense: weights are packed so once.
     The implementation is a block with the attribute `instruction`, which names the instruction of
     the target for a code generator that knows it; its regions are the operands: C, A, B.
-    Its body says the same in scalars, for the interpreter and for all other targets. For
-    'llvm.x86.avx2.pmadd.wd' bytes are widened to 16 bits first, so that no product, and no sum of
-    two, saturates.
+    Its body says the same in scalars, for the interpreter and for all other targets. Bytes are
+    widened for an instruction that multiplies 16 bits, so that no sum of two products saturates.
     """
     sizes = {
         "lanes": lanes,
