@@ -235,14 +235,14 @@ def matmul_nbits(
     wide = computed_in(type_)
     has_signs = weight.dtype.kind is Kind.INT
 
-    def scale_at(n: Expr, b: Expr) -> tuple[Expr, ...]:
-        return (n, b) if scales.rank == 2 else (n * blocks + b,)
+    def scale_at(held: Tensor, n: Expr, b: Expr) -> Expr:
+        return converted(held[(n, b) if held.rank == 2 else (n * blocks + b,)], wide)
 
     def zero_at(n: Expr, b: Expr) -> Expr | None:
         if zeros is None:
             return None if has_signs else as_expr(float(1 << (bits - 1)), wide)
         if zeros.dtype is type_:
-            return converted(zeros[(n, b) if zeros.rank == 2 else (n * blocks + b,)], wide)
+            return scale_at(zeros, n, b)
         stride = -(-blocks // (8 // bits))
         at, place = b // (8 // bits), b % (8 // bits)
         byte = zeros[(n, at) if zeros.rank == 2 else (n * stride + at,)]
@@ -252,8 +252,7 @@ def matmul_nbits(
         b = k // block
         value = T.cast(_digit(weight[n, b, k % block // each], k % each, bits), wide)
         zero = zero_at(n, b)
-        moved = value if zero is None else value - zero
-        return moved * converted(scales[scale_at(n, b)], wide)
+        return (value if zero is None else value - zero) * scale_at(scales, n, b)
 
     matrix = te.compute((columns, depth), number, "unpacked")
     k = te.reduce_axis(depth, "k")

@@ -10,8 +10,8 @@ from tensorsmith.ir.rewrite import statements
 from tensorsmith.ir.stmt import ZERO
 from tensorsmith.schedule.defaults.analysis import SYMBOLIC_EXTENT, Contraction, contraction
 from tensorsmith.schedule.defaults.canonical import block_of
-from tensorsmith.schedule.defaults.direct import direct_roles, schedule_direct
 from tensorsmith.schedule.defaults.decoded import decoded_operand, schedule_decoded
+from tensorsmith.schedule.defaults.direct import direct_roles, schedule_direct
 from tensorsmith.schedule.defaults.packed import CONSTANTS, schedule_packed
 from tensorsmith.schedule.defaults.streamed import schedule_streamed
 from tensorsmith.schedule.errors import ScheduleError
@@ -98,7 +98,8 @@ def schedule_contraction(
             raise ScheduleError(f"the columns of {what.right.buffer.name!r} do not lie in rows")
         schedule_streamed(s, ref, what, target, free)
     else:
-        schedule_packed(s, ref, what, target, free, one_row=one_row)
+        few = is_streamed(block, what)
+        schedule_packed(s, ref, what, target, free, one_row=one_row, few_rows=few)
 
 
 def is_streamed(block: Block, what: Contraction) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from math import prod
 
 from tensorsmith.ir import (
     Block,
@@ -34,7 +35,7 @@ from tensorsmith.schedule.defaults.canonical import (
     block_of,
 )
 from tensorsmith.schedule.defaults.decoded import Decoded, lay_out
-from tensorsmith.schedule.defaults.dots import dot_for
+from tensorsmith.schedule.defaults.dots import Dot, dot_for
 from tensorsmith.schedule.defaults.tiles import Sizes, Tiles, choose_tiles
 from tensorsmith.schedule.defaults.users import has_producer, with_producers, with_users
 from tensorsmith.schedule.errors import ScheduleError
@@ -52,8 +53,6 @@ CONSTANTS = "constants"
 PREFETCH_BYTES = 8192
 """How far ahead of its use a packed operand is fetched: the time that the cache behind the second
 level takes to answer, and what hardware does not fetch for itself while it waits for few rows."""
-FEW_ROWS = 8
-"""Rows up to which a tile holds all, and more columns side by side instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,32 +97,31 @@ def schedule_packed(
     *,
     tiles: Tiles | None = None,
     one_row: bool = False,
+    few_rows: bool = False,
     decoded: Decoded | None = None,
 ) -> None:
     """Schedule a contraction. Raises ScheduleError where a step is not legal.
 
     free: the blocks that may become part of it. tiles: those to take, where they are known.
     one_row: whether rows are computed one by one, for results of very few.
+    few_rows: whether a tile holds all rows, whose number is known, and more columns instead.
     decoded: how B is computed from fewer bits, which happens as it is packed.
     """
     if decoded is not None:
         lay_out(s, decoded)
     dot = dot_for(block_of(s, ref), what, target)
     product = as_product(s, ref, what)
-    block = block_of(s, ref)
-    extents = [_known(it.extent) for it in block.iters]
-    batches = 1
-    for extent in extents[: product.batches]:
-        batches *= extent or 1
+    extents = [_known(it.extent) for it in block_of(s, ref).iters]
+    batches = prod(extent or 1 for extent in extents[: product.batches])
     m, n, k = extents[product.batches :]
     sizes = Sizes(m, n, k, what.output.dtype.bytes, what.right.dtype.bytes)
-    if tiles is None:
-        tiles = choose_tiles(sizes, target, batches)
-    if decoded is not None:
+    tiles = tiles or choose_tiles(sizes, target, batches)
+    if few_rows and m is not None:
+        tiles = tiles.flat(m, n, target)
+    elif one_row:
+        tiles = tiles.of_few_rows(1, n, target)
+    elif decoded is not None:
         tiles = tiles.in_strips(sizes, target)
-    is_flat = one_row or (m is not None and m <= FEW_ROWS)
-    if is_flat:
-        tiles = tiles.of_few_rows(1, n, target) if m is None else tiles.flat(m, n, target)
     width = 1 if dot is None else dot.width
     if decoded is not None:
         s.compute_inline(decoded.block)
@@ -138,18 +136,7 @@ def schedule_packed(
     for operand, place in zip(operands, places, strict=True):
         if operand is not None and place is not None:
             s.compute_at(operand.pack, place, preserve_unit_loops=True)
-    if dot is None:
-        s.vectorize(nest.lane)
-    s.unroll(nest.vector)
-    s.unroll(nest.i)
-    around = len(s.get_loops(product.block)) - 4 - (dot is not None)
-    first = s.decompose_reduction(product.block, nest.k)
-    *unrolled, columns = s.get_loops(first)[around:]
-    for loop in unrolled:
-        s.unroll(loop)
-    s.vectorize(columns)
-    if dot is not None:
-        s.tensorize(nest.lane, dot.intrinsic)
+    _in_registers(s, product.block, nest, dot)
     lanes = target.lanes(sizes.bytes)
     _finish_tile(s, result, nest.row, lanes)
     if operands[1] is not None:
@@ -162,7 +149,7 @@ def schedule_packed(
     if target.cores > 1 and sizes.flops * batches >= PARALLEL_FLOPS:
         shared = [(a, b) for a, b in zip(packing, places, strict=True) if a is not None]
         even = batches % target.cores == 0 or batches >= 4 * target.cores
-        if is_flat:  # what is constant is packed as for many rows
+        if one_row or few_rows:  # what is constant is packed as for many rows
             worth = replace(sizes, m=m or 1).flops >= PARALLEL_FLOPS
             _parallel_columns(s, nest, shared, worth=worth)
         else:
@@ -338,6 +325,21 @@ def _nest(s: Schedule, product: Product, tiles: Tiles, lanes: int, width: int) -
 def _places(nest: Nest, tiles: Tiles) -> tuple[LoopRef | None, LoopRef | None]:
     """The loops in which A and B are packed; None: before all."""
     return (nest.panel if tiles.panel else nest.batch, nest.strip if tiles.strip else nest.batch)
+
+
+def _in_registers(s: Schedule, ref: BlockRef, nest: Nest, dot: Dot | None) -> None:
+    """The inner loops without loops: rows, vectors, and lanes, or the instruction for these."""
+    if dot is None:
+        s.vectorize(nest.lane)
+    s.unroll(nest.vector)
+    s.unroll(nest.i)
+    around = len(s.get_loops(ref)) - 4 - (dot is not None)
+    *unrolled, lane = s.get_loops(s.decompose_reduction(ref, nest.k))[around:]
+    for loop in unrolled:
+        s.unroll(loop)
+    s.vectorize(lane)
+    if dot is not None:
+        s.tensorize(nest.lane, dot.intrinsic)
 
 
 def _finish_tile(s: Schedule, result: BlockRef, row: LoopRef, lanes: int) -> None:
