@@ -160,7 +160,7 @@ def schedule_direct(
     s.vectorize(s.get_loops(weights)[-1])
     work = 2.0 * prod(likely_extent(it.extent) for it in block.iters)
     if target.cores > 1 and work >= PARALLEL_FLOPS:
-        whole = [*nest.channels, *nest.outer]
+        whole = [*nest.channels, *nest.outer] or [nest.tile]
         _parallel(s, nest.outer[: part.depth] if part.depth else whole, target)
         for copy in shared:
             if prod(likely_extent(it.extent) for it in block_of(s, copy).iters) >= PARALLEL_COPY:
