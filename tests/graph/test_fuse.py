@@ -30,7 +30,7 @@ def kernels(b: GraphBuilder, *results) -> list[str]:
 def test_an_encoder_layer_has_few_kernels() -> None:
     b, x = encoder(2, 4, 32)
     found = kernels(b, x)
-    assert len(found) == 1 + 2 * 11, found
+    assert len(found) == 1 + 2 * 9, found
     graph = b.function("main", [x])
     random = np.random.default_rng(5)
     a = random.standard_normal((2, 5, 32)).astype(np.float32)

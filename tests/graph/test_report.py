@@ -33,6 +33,6 @@ def test_kernels_and_why_they_are_apart() -> None:
 def test_every_boundary_has_a_reason() -> None:
     b, x = encoder(2, 4, 32)
     report = fusion_report(b.function("main", [x]))
-    assert len(report.kernels) == 23
+    assert len(report.kernels) == 19
     assert all(b.reason for b in report.boundaries)
     assert len(report.boundaries) >= 16

@@ -7,6 +7,7 @@ from graph.passes import check_pass, floats, ops_of
 from strategies.cases import fast_and_slow
 from strategies.graphs import same_results
 from tensorsmith import te
+from tensorsmith.graph.attention import SMOOTH
 from tensorsmith.graph.dead_code import eliminate_dead_code
 from tensorsmith.graph.rewrite import rewrite
 from tensorsmith.graph.rules import EXACT, ROUNDING, RULES
@@ -179,6 +180,13 @@ CASES = {
     "cube": lambda b, x: b("pow", x, c(b, 3.0)),
     **after_convolution("conv"),
     **after_convolution("conv_transpose"),
+    **{f"{op}-of-quotient": (lambda b, x, op=op: b(op, b("div", x, c(b, 5.657)))) for op in SMOOTH},
+    "softmax-of-quotient-and-mask": lambda b, x: b(
+        "softmax", b("add", b("div", x, c(b, 5.657)), b.param("mask", (n, 1, 4), "float32"))
+    ),
+    "matmul-of-softmax": lambda b, x: b(
+        "matmul", b("softmax", x), b.param("values", (n, 4, 5), "float32")
+    ),
     "matmul-normalised": lambda b, x: b(
         "batch_norm", product(b, matrices(b)[0]), *statistics(b, 6)
     ),
@@ -385,3 +393,19 @@ def test_casts_that_lose_nothing_are_skipped(types, skips) -> None:
     x = b.param("x", (n,), types[0])
     y = b("cast", b("cast", x, dtype=types[1]), dtype=types[2])
     assert (len(simplified(b.function("main", [y]))) < 2) is skips
+
+
+@pytest.mark.parametrize("divisor", [0.0, np.inf, np.nan, 1e-40, 3e38])
+def test_what_has_no_reciprocal_stays_a_divisor(divisor) -> None:
+    b = GraphBuilder(OPERATORS)
+    x = b.param("x", (n, 4), "float32")
+    graph = b.function("main", [b("erf", b("div", x, c(b, divisor)))])
+    assert "div" in ops_of(simplified(graph))
+
+
+def test_a_softmax_that_is_used_twice_is_computed() -> None:
+    b = GraphBuilder(OPERATORS)
+    x, y = b.param("x", (n, 3, 4), "float32"), b.param("y", (n, 4, 5), "float32")
+    weights = b("softmax", x)
+    graph = b.function("main", [b("matmul", weights, y), weights])
+    assert "softmax_means" not in ops_of(simplified(graph))

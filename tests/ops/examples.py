@@ -148,6 +148,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "merge_heads": [of("float32 2 2 3 4")],
     "query_key": [of("float32 2 2 3 4", "float32 2 2 5 4")],
     "weighted_values": [of("float32 2 2 3 5", "float32 2 2 5 4")],
+    "softmax_means": [of("float32 2 2 3 5", "float32 2 2 5 4")],
     "attention": [of("float32 2 2 3 4", "float32 2 2 5 4", "float32 2 2 5 4", is_causal=True)],
     "attention_scores": [of("float32 2 2 3 4", "float32 2 2 5 4")],
     "rotary_embedding": [of("float32 2 2 3 4", "float32 2 3 2", "float32 2 3 2")],

@@ -99,6 +99,20 @@ def test_attention_from_its_parts():
     np.testing.assert_allclose(got, compute("attention", q, k, v), **TOLERANCE)
 
 
+@pytest.mark.parametrize("native", WAYS)
+def test_means_by_softmax(native):
+    rng = np.random.default_rng(8)
+    scores, value = random(rng, (2, 3, 4, 5)) * 40, random(rng, (2, 3, 5, 6))
+    scores[0, 0, 1, 2:] = -np.inf
+    scores[1, 2, 3] = -np.inf
+    got = compute("softmax_means", scores, value, native=native)
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights / weights.sum(-1, keepdims=True) @ value
+    np.testing.assert_allclose(got, expected, **TOLERANCE)
+    assert np.isnan(got[1, 2, 3]).all(), "a row of nothing has no mean, as with softmax"
+
+
 def test_heads():
     x = random(np.random.default_rng(7), (2, 3, 8))
     got = compute("split_heads", x, heads=4)

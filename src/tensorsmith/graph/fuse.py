@@ -99,6 +99,8 @@ class Grouping:
             self.absorb(node)
             for producer in self.producers(node):
                 self.join(producer, node)
+        for node in self.nodes.values():
+            self.chain(node)
         self.divide()
         return self.ordered()
 
@@ -158,6 +160,27 @@ class Grouping:
         if not reason:
             for at in merged.positions:
                 self.parts[at] = merged
+
+    def chain(self, node: Node) -> None:
+        """Let a product join the group of another one that gives the rows which it reads, and what
+        is done with these in between."""
+        groups = self.rules.chained(node)
+        if len(groups) < 2:
+            return
+        nodes = dict.fromkeys(n for part in groups for n in part.nodes)
+        copies = {n for part in groups for n in part.copies}
+        merged = Part(sorted(nodes, key=lambda n: n.position), Kind.CONTRACTION, copies)
+        own = merged.positions
+        if self.dependences.between(own, merged.everything, self.members_of):
+            return
+        if len(merged.read()) + len(self.rules.escaping(merged)) > MOST_BUFFERS:
+            return
+        made = {r for n in groups[0].nodes for r in n.apply.results}
+        self.decisions.extend(
+            Decision(v, n.apply, "") for n in nodes for v in n.access if v in made
+        )
+        for at in own:
+            self.parts[at] = merged
 
     def members_of(self, position: int) -> set[int]:
         """The positions that are computed together with one."""

@@ -121,6 +121,45 @@ class Rules:
             return self._shares_rows(producer, consumer, node, shared)
         return self._is_chain(producer, consumer, node, shared)
 
+    def chained(self, node: Node) -> list[Part]:
+        """The groups of two products, the second of which is `node`, and of what is done between
+        them row by row, if nothing else needs what they hand on; the first comes first."""
+        last = self.parts[node.position]
+        if node.kind is not Kind.CONTRACTION or node.contractions != 1:
+            return []
+        for value, rows in node.operand_rows.items():
+            if rows < value.rank - 1 or rows < 1:
+                continue
+            found = self._chain(value, last)
+            if found:
+                return found
+        return []
+
+    def _chain(self, value: Buffer, last: Part) -> list[Part]:
+        groups = [last]
+        reduces = any(n.rows < min(r.rank for r in n.apply.results) for n in last.nodes)
+        while True:
+            at = self.dependences.maker(value)
+            part = self.parts.get(-1 if at is None else at)
+            if part is None or part in groups or not self._hands_on(part, value, groups[0]):
+                return []
+            groups.insert(0, part)
+            if part.kind is Kind.CONTRACTION:
+                single = sum(n.contractions for n in part.nodes) == 1
+                return groups if single and reduces else []
+            if part.kind is not Kind.REDUCTION or self._keeps_rows(part, part):
+                return []
+            reduces = True
+            rank = value.rank
+            large = [v for v in part.read() if v.rank == rank and v not in self.constants]
+            if len(large) != 1:
+                return []
+            (value,) = large
+
+    def _hands_on(self, part: Part, value: Buffer, to: Part) -> bool:
+        """Whether a group makes this value alone, for another group alone."""
+        return self.escaping(part) == [value] and self.dependences.users(value) <= to.positions
+
     def _is_of_constants(self, producer: Part, node: Node, shared: Sequence[Buffer]) -> bool:
         """Whether an operand is computed of constants for one product alone, element by element: it
         is computed once and for all as it is packed."""

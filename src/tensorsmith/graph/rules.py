@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensorsmith.arith import Analyzer
+from tensorsmith.graph.attention import ATTENTION
 from tensorsmith.graph.batch_norm import FOLDING
 from tensorsmith.graph.conditions import all_const, keeps_shape, reshaped, same_shape
 from tensorsmith.graph.patterns import Anything, Array, Known, Match, Op, Rest
@@ -305,6 +306,7 @@ ROUNDING: Final[tuple[Rule, ...]] = (
     *QUANTIZED,
     *FOLDING,
     *SUMS_OF_TRANSPOSES,
+    *ATTENTION,
 )
 """Rules that round in other places: by no more than some units in the last place each."""
 

@@ -72,6 +72,37 @@ def weighted_values(weights: Tensor, value: Tensor) -> Tensor:
     return te.compute(total.shape, lambda *i: converted(total[i], type_), "weighted_values")
 
 
+def softmax_means(scores: Tensor, value: Tensor) -> Tensor:
+    """The softmax along rows of scores (.., rows, keys), times values (.., keys, size).
+
+    Sums are divided by the total of a row, not each weight of it.
+    """
+    type_ = one_dtype("softmax_means", Kind.FLOAT, scores, value)
+    rank = scores.rank
+    check_rank("softmax_means", scores, 2)
+    check_rank("softmax_means", value, rank, rank)
+    for own, other in zip((*scores.shape[:-2], scores.shape[-1]), value.shape[:-1], strict=True):
+        check_extents(own, other, "softmax_means takes one value a key")
+    rows, keys, size = scores.shape[:-1], scores.shape[-1], value.shape[-1]
+    wide = computed_in(type_)
+    j = te.reduce_axis(keys, "j")
+    largest = te.compute(
+        rows, lambda *i: te.max(converted(scores[(*i, j)], wide), axis=j), "largest"
+    )
+    powers = te.compute(
+        scores.shape, lambda *i: T.exp(converted(scores[i], wide) - largest[i[:-1]]), "powers"
+    )
+    total = te.compute(rows, lambda *i: te.sum(powers[(*i, j)], axis=j), "total")
+
+    def term(*i: Expr) -> te.Reduce:
+        return te.sum(powers[(*i[:-1], j)] * converted(value[(*i[:-2], j, i[-1])], wide), axis=j)
+
+    weighted = te.compute((*rows, size), term, "weighted")
+    return te.compute(
+        weighted.shape, lambda *i: converted(weighted[i] / total[i[:-1]], type_), "softmax_means"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _View:
     """Which keys a query sees, and what becomes of scores; see `attention`."""
@@ -416,6 +447,7 @@ OPERATORS: Final[tuple[Operator, ...]] = operators(
     merge_heads,
     query_key,
     weighted_values,
+    softmax_means,
     attention,
     attention_scores,
     rotary_embedding,

@@ -13,7 +13,8 @@ from tensorsmith.schedule.schedule import Schedule
 class Fallback:
     """A rule that did not take a block of its kind, which a plainer one then took.
 
-    rule: 'product', 'vectors' or 'threads'. reason: the error of the step that was not legal.
+    rule: 'rows' (of two products, see `attention`), 'product', 'vectors' or 'threads'. reason: the
+        error of the step that was not legal.
     """
 
     rule: str

@@ -143,7 +143,7 @@ def schedule_packed(
         step = tiles.columns * width * what.right.dtype.bytes
         s.annotate(nest.k, "prefetch", max(1, PREFETCH_BYTES // step))
     packing = [
-        None if operand is None else _pack(s, operand, place, lanes)
+        None if operand is None else pack(s, operand, place, lanes)
         for operand, place in zip(operands, places, strict=True)
     ]
     if target.cores > 1 and sizes.flops * batches >= PARALLEL_FLOPS:
@@ -177,7 +177,7 @@ def _operands(
         (product.left, product.a, tiles.rows, at + 1),
         (product.right, product.b, tiles.columns, at),
     )
-    turned = [_lies_along(block_of(s, copy), depth) for copy, _, _, depth in sides]
+    turned = [lies_along(block_of(s, copy), depth) for copy, _, _, depth in sides]
     if turned[1]:
         inputs = tuple(Var(f"i{d}") for d in range(at + 2))
         along = IndexMap(inputs, (*inputs[:at], inputs[at + 1], inputs[at]))
@@ -187,7 +187,7 @@ def _operands(
         pads, backs = s.pad_einsum(product.block, padding)
         made = {p.name: p for p in (*pads, *backs)}
     found: list[Operand | None] = []
-    lies_well = _lies_along(block_of(s, product.right), at + 1)
+    lies_well = lies_along(block_of(s, product.right), at + 1)
     must_pack = (
         tiles.pack_a or (width > 1 and not turned[0]),
         tiles.pack_b or width > 1 or not lies_well or turned[1],
@@ -201,7 +201,7 @@ def _operands(
             found.append(None)
             continue
         by_tiles = is_turned if width == 1 else not is_turned
-        operand = _operand(s, product, (copy, name, pad), by_tiles, size)
+        operand = make_operand(s, product, (copy, name, pad), by_tiles, size)
         with_producers(s, operand.copy, free)
         is_constant = is_constant or _is_constant(s, operand.copy)
         found.append(replace(operand, is_constant=is_constant, width=width))
@@ -210,11 +210,11 @@ def _operands(
         s.compute_inline(back)
     s.set_scope(product.block, 0, "local")
     packs = [block_of(s, x.pack).body for x in found if x is not None]
-    _lay_out(s, product, (tiles, width), {x.buffer for x in packs if isinstance(x, Store)})
+    in_tiles(s, product, (tiles, width), {x.buffer for x in packs if isinstance(x, Store)})
     return found
 
 
-def _operand(
+def make_operand(
     s: Schedule,
     product: Product,
     side: tuple[BlockRef, str, BlockRef | None],
@@ -249,7 +249,7 @@ def _divides(extent: Expr, by: int) -> bool:
     return by == 1 or (isinstance(extent, Const) and int(extent.value) % by == 0)
 
 
-def _lies_along(copy: Block, at: int) -> bool:
+def lies_along(copy: Block, at: int) -> bool:
     """Whether what a block copies lies along its iterator number `at` alone."""
     assert isinstance(copy.body, Store)
     loads = [e for e in postorder(copy.body.value) if isinstance(e, Load) and e.indices]
@@ -259,7 +259,7 @@ def _lies_along(copy: Block, at: int) -> bool:
     )
 
 
-def _lay_out(
+def in_tiles(
     s: Schedule, product: Product, sizes: tuple[Tiles, int], packed: Collection[Buffer]
 ) -> None:
     """Lay out the packed operands so that the inner loop reads them in order: (batch.., tile, k,
@@ -355,13 +355,13 @@ def _finish_tile(s: Schedule, result: BlockRef, row: LoopRef, lanes: int) -> Non
         return
     if along[-1] is not inner[-1]:
         s.reorder(*[x for x in inner if x is not along[-1]], along[-1])
-    _vectors(s, along[-1], lanes)
+    run_in_vectors(s, along[-1], lanes)
     for x in inner:
         if x is not along[-1]:
             s.unroll(x)
 
 
-def _vectors(s: Schedule, loop: LoopRef, lanes: int) -> None:
+def run_in_vectors(s: Schedule, loop: LoopRef, lanes: int) -> None:
     """Run a loop of constant extent in vectors of `lanes`, one after the other."""
     node = find_loop(s.program, loop.var).node
     assert isinstance(node, For)
@@ -371,7 +371,7 @@ def _vectors(s: Schedule, loop: LoopRef, lanes: int) -> None:
     s.vectorize(loop)
 
 
-def _pack(s: Schedule, operand: Operand, place: LoopRef | None, lanes: int) -> LoopRef:
+def pack(s: Schedule, operand: Operand, place: LoopRef | None, lanes: int) -> LoopRef:
     """Order the loops of a packing block; gives the outermost of them."""
     loops = s.get_loops(operand.pack)
     if place is not None:
@@ -389,14 +389,14 @@ def _pack(s: Schedule, operand: Operand, place: LoopRef | None, lanes: int) -> L
         s.unroll(rows)
         s.vectorize(along)
         s.unroll(step)
-        _vectors(s, element, lanes)
+        run_in_vectors(s, element, lanes)
         return tiles[0] if tiles else steps
     if not tiles:
-        _vectors(s, element, lanes)
+        run_in_vectors(s, element, lanes)
         return depth
     steps, step = s.split(depth, [None, PACK_DEPTH])
     s.reorder(*tiles[:-1], steps, tiles[-1], step, element)
-    _vectors(s, element, lanes)
+    run_in_vectors(s, element, lanes)
     return tiles[0] if len(tiles) > 1 else steps
 
 
@@ -407,8 +407,8 @@ def _pack_groups(s: Schedule, operand: Operand, loops: list[LoopRef], lanes: int
         s.compute_at(operand.copy, depth, preserve_unit_loops=True)
         *_, rows, along = s.get_loops(operand.copy)
         s.unroll(rows)
-        _vectors(s, along, lanes)
-        _vectors(s, s.fuse(element, step), lanes * operand.width)
+        run_in_vectors(s, along, lanes)
+        run_in_vectors(s, s.fuse(element, step), lanes * operand.width)
     else:
         s.vectorize(step)
     return tiles[0] if tiles else depth

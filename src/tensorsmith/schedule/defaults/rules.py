@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tensorsmith.ir import TensorProgram
 from tensorsmith.schedule.defaults.attempt import Fallback, attempt
+from tensorsmith.schedule.defaults.attention import chain_of, schedule_chain
 from tensorsmith.schedule.defaults.canonical import block_of
 from tensorsmith.schedule.defaults.contraction import (
     constants_of,
@@ -62,6 +63,7 @@ def default_schedule(
     constants = constants_of(s)
     for name in rest:
         attempt(s, functools.partial(with_rows, s, s.get_block(name)))
+    rest = _take_chains(s, rest, target, notes)
     for name in list(rest):
         if name not in rest or product(block_of(s, s.get_block(name)), constants) is None:
             continue
@@ -74,6 +76,21 @@ def default_schedule(
     schedule_rows(s, target, done, notes)
     schedule_steps(s, target, notes)
     return s
+
+
+def _take_chains(s: Schedule, rest: list[str], target: Target, notes: list[Fallback]) -> list[str]:
+    """Schedule products of rows that are made of other products; those of `rest` that are left."""
+    for name in list(rest):
+        chain = chain_of(s, name) if name in rest else None
+        if chain is None:
+            continue
+        known = {b.name for b in blocks_in(s.program.body)}
+        error = attempt(s, functools.partial(schedule_chain, s, chain, target, tuple(rest)))
+        if error is None:
+            rest = _untouched(s, rest, known, name)
+        else:
+            notes.append(Fallback("rows", name, error))
+    return rest
 
 
 def _contraction(
