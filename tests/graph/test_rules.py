@@ -400,7 +400,7 @@ def test_what_has_no_reciprocal_stays_a_divisor(divisor) -> None:
     b = GraphBuilder(OPERATORS)
     x = b.param("x", (n, 4), "float32")
     graph = b.function("main", [b("erf", b("div", x, c(b, divisor)))])
-    assert "div" in ops_of(simplified(graph))
+    assert "div" in simplified(graph)
 
 
 def test_a_softmax_that_is_used_twice_is_computed() -> None:
@@ -408,4 +408,4 @@ def test_a_softmax_that_is_used_twice_is_computed() -> None:
     x, y = b.param("x", (n, 3, 4), "float32"), b.param("y", (n, 4, 5), "float32")
     weights = b("softmax", x)
     graph = b.function("main", [b("matmul", weights, y), weights])
-    assert "softmax_means" not in ops_of(simplified(graph))
+    assert "softmax_means" not in simplified(graph)
