@@ -228,3 +228,20 @@ def test_a_sum_across_a_few_rows_is_vectors() -> None:
     out = np.zeros((16, 70), np.float32)
     build(scheduled, threads=1)(a, out)
     np.testing.assert_allclose(out, np.sqrt(windows.sum(axis=2) + 1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_a_vector_times_a_matrix_runs_along_the_rows_of_the_matrix(dtype) -> None:
+    x = te.placeholder((300,), dtype, name="x")
+    w = te.placeholder((300, 200), dtype, name="w")
+    k = te.reduce_axis(300, "k")
+    y = te.compute((200,), lambda j: te.sum(x[k] * w[k, j], axis=k), "y")
+    scheduled = default(te.program([x, w], y, "product"), "host")
+    text = str(scheduled.body)
+    assert "T.vectorized" in text
+    assert "y_rf" not in text  # no partial sums down a column, whose elements lie far apart
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-9, 9, shape).astype(dtype) for shape in ((300,), (300, 200)))
+    out = np.zeros(200, dtype)
+    build(scheduled, threads=2)(a, b, out)
+    np.testing.assert_array_equal(out, a @ b)

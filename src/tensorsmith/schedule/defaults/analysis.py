@@ -164,7 +164,9 @@ def fastest_axis(block: Block) -> Var | None:
     """The iterator that moves along the last dimension of the most accesses: the one to vectorise.
 
     The written element counts most, unless it is the accumulator of a reduction, which stays in
-    registers. None if no iterator stands alone in a last subscript.
+    registers. Of equal numbers, the one along the access that moves with the most iterators counts,
+    since that is the larger tensor: the matrix of a product with a vector. None if no iterator
+    stands alone in a last subscript.
     """
     inner = {it.var for it in block.iters}
     reduces = is_reduction(block)
@@ -174,12 +176,13 @@ def fastest_axis(block: Block) -> Var | None:
     if not votes:
         return None
     order = [it.var for it in block.iters]
-    return max(votes, key=lambda v: (votes[v], order.index(v)))
+    return max(votes, key=lambda v: (*votes[v], order.index(v)))
 
 
-def _votes(block: Block, inner: set[Var], *, reduces: bool) -> dict[Var, int]:
-    """How many accesses move with each iterator along their last dimension, weighted."""
-    votes: dict[Var, int] = {}
+def _votes(block: Block, inner: set[Var], *, reduces: bool) -> dict[Var, tuple[int, int]]:
+    """How many accesses move with each iterator along their last dimension, weighted, and with how
+    many iterators the largest of these moves."""
+    votes: dict[Var, tuple[int, int]] = {}
     for s in statements(block.body):
         if not isinstance(s, Store):
             continue
@@ -189,7 +192,9 @@ def _votes(block: Block, inner: set[Var], *, reduces: bool) -> dict[Var, int]:
         for indices, weight in accesses:
             moving = [v for v in free_vars(*indices[-1:]) if v in inner]
             if len(moving) == 1:
-                votes[moving[0]] = votes.get(moving[0], 0) + weight
+                count, most = votes.get(moving[0], (0, 0))
+                reach = len(inner.intersection(free_vars(*indices)))
+                votes[moving[0]] = (count + weight, max(most, reach))
     return votes
 
 

@@ -61,6 +61,7 @@ def reduce_columns(s: Schedule, ref: BlockRef, loop: LoopRef, target: Target) ->
     if is_long:
         whole = -(-extent // lanes)
         parts = -(-whole // max(1, target.caches.l1 // 2 // (bytes_ * lanes)))
+        parts = max(parts, min(target.cores, whole // COLUMN_VECTORS))
         outer, vector, lane = s.split(loop, [None, -(-whole // parts), lanes])
         steps, step = s.split(reduced[0], [None, SIDE_BY_SIDE])
         s.reorder(outer, steps, vector, step, lane)
