@@ -25,6 +25,7 @@ def compile(
     entry: str = "main",
     sizes: Mapping[str, int] = MappingProxyType({}),
     input_types: Mapping[str, InputType] = MappingProxyType({}),
+    min_extent: int = 1,
     pipeline: Sequence[Pass] | None = None,
     observe: Observe | None = None,
     cache: bool = True,
@@ -39,6 +40,8 @@ def compile(
     sizes: of dimensions by their names, for a model that is compiled for these alone.
     input_types: as for `tensorsmith.from_onnx`. A model that leaves open what decides the code,
         such as the rank of an input, is else compiled when it is called.
+    min_extent: as for `tensorsmith.from_onnx`; 0 for models whose inputs may be empty, as the keys
+        and values are that come before a text.
     pipeline: the passes; `tensorsmith.compiler.PIPELINE` by default.
     observe: called after each pass, with an `Event`.
     cache: whether kernels, and whole models, are kept on disk and taken from there. A model whose
@@ -50,6 +53,7 @@ def compile(
     """
     target = Target.of(target)
     usual = cache and pipeline is None and observe is None and not input_types
+    usual = usual and min_extent == 1
     kept = Kept.of(model, target, entry, sizes, check_bounds=check_bounds) if usual else None
     found = kept and kept.load(options)
     if found:
@@ -79,7 +83,9 @@ def compile(
 
     outside: set[str] = set()
     try:
-        made = make(from_onnx(model, input_types=input_types, outside=outside))
+        made = make(
+            from_onnx(model, input_types=input_types, min_extent=min_extent, outside=outside)
+        )
     except TensorsmithError as error:
         opened = None if input_types else open_model(model, error)
         if opened is None:
