@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graph.running import lowered, run_lowered
-from tensorsmith import te
+from graph.running import lowered, run_host, run_lowered
+from tensorsmith import compile, te
+from tensorsmith import script as T
 from tensorsmith.errors import EvaluationError
-from tensorsmith.ir import Invoke, IRModule, Var, View
+from tensorsmith.graph.inplace import overwritable
+from tensorsmith.ir import GraphFunction, Invoke, IRModule, Region, Var, View
 from tensorsmith.ir.graph import Alias
 from tensorsmith.ir.rewrite import statements
 from tensorsmith.ops import OPERATORS, GraphBuilder
@@ -157,3 +159,80 @@ def test_what_cannot_lie_in_what_it_is_joined_to(which: int) -> None:
     wanted = interpret_graph(IRModule.of(graph), graph, args)
     for one_, two_ in zip(run_lowered(graph, *args), wanted, strict=True):
         np.testing.assert_allclose(one_, two_, rtol=1e-5)
+
+
+def overwriting(which: str) -> tuple[GraphFunction, list[np.ndarray]]:
+    """Elementwise kernels after operators that nothing is computed together with."""
+    b = GraphBuilder(OPERATORS)
+    n = dims()[0]
+    x, w = b.param("x", (n, 4), "float32"), b.constant(floats(4, 4))
+    v = x if which == "of a parameter" else b("matmul", x, w)
+    if which == "of a value":
+        v = b("cumsum", v, axis=1)
+    if which == "of a constant":
+        v = b.constant(floats(3, 4))
+    if which == "of an alias":
+        v = b("reshape", b("reshape", v, shape=(n * 2, 2)), shape=(n, 4))
+    c = b("cumsum", b("matmul", x, w), axis=0)
+    y = b("add", v, b("exp", c))
+    last = b("matmul", b("cumsum", y, axis=0), w)
+    results = {
+        "that is returned": [last, c, v],
+        "into a result": [y, c],
+        "used later": [last, c, b("sub", last, v)],
+    }
+    return b.function("main", results.get(which, [last, c])), [floats(3, 4)]
+
+
+OVERWRITTEN = ("of a value", "of an alias")
+KEPT = ("of a parameter", "of a constant", "that is returned", "into a result", "used later")
+
+
+@pytest.mark.parametrize("which", [*OVERWRITTEN, *KEPT])
+def test_what_nothing_needs_any_more_is_overwritten(which: str) -> None:
+    graph, args = overwriting(which)
+    (wanted, *_) = interpret_graph(IRModule.of(graph), graph, args)
+    given = [a.copy() for a in args]
+    module, host = lowered(graph)
+    (found, *_) = run_host(module, host, graph, given)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    np.testing.assert_array_equal(given, args)
+    model = compile(IRModule.of(graph), threads=2)
+    results = model(*given)
+    first = results[0] if isinstance(results, tuple) else results
+    np.testing.assert_allclose(first, wanted, rtol=1e-5)
+    np.testing.assert_array_equal(given, args)
+    stmts = list(statements(module.program("main").body))
+    places = {s.buffer: (s.source, s.offset) for s in stmts if isinstance(s, View)}
+    shared = [
+        s
+        for s in stmts
+        if isinstance(s, Invoke) and s.callee.startswith("fused_exp_add")
+        for place in [[places.get(a.buffer, a.buffer) for a in s.args if isinstance(a, Region)]]
+        if place[-1] in place[:-1]
+    ]
+    assert bool(shared) == (which in OVERWRITTEN), module.program("main").script()
+
+
+@pytest.mark.parametrize("size", [1, 65, 100_003])
+def test_large_values_are_overwritten_on_threads(size: int) -> None:
+    b = GraphBuilder(OPERATORS)
+    sums = b("cumsum", b.param("x", (dims()[0],), "int64"), axis=0)
+    y = b("mul", b("add", sums, b("abs", sums)), b("sub", sums, b.scalar(3, "int64")))
+    graph = b.function("main", [b("cumsum", y, axis=0)])
+    assert len(lowered(graph)[1].plan.places) == 1
+    x = RANDOM.integers(-9, 10, size)
+    c = np.cumsum(x)
+    found = compile(IRModule.of(graph), threads=2)(x)
+    np.testing.assert_array_equal(found, np.cumsum((c + np.abs(c)) * (c - 3)))
+
+
+def test_an_operand_that_is_read_at_other_places_is_not_overwritten() -> None:
+    a, b = (te.placeholder((8, 8), name=n) for n in "AB")
+    made = te.compute((8, 8), lambda i, j: a[i, j] + a[j, i] + b[i, j], "C")
+    assert overwritable(te.program([a, b], made)) == ((1, 2),)
+    k = te.reduce_axis(8, "k")
+    total = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), "S")
+    assert overwritable(te.program([a], total)) == ()
+    wide = te.compute((8, 8), lambda i, j: T.float64(a[i, j]), "D")
+    assert overwritable(te.program([a], wide)) == ()

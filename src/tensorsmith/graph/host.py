@@ -15,6 +15,7 @@ from typing import Final
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import IRError
 from tensorsmith.graph import control
+from tensorsmith.graph.inplace import pairs_of
 from tensorsmith.graph.kernel import JOINS
 from tensorsmith.graph.lifetimes import Lifetimes, padded, tensor
 from tensorsmith.graph.memory import ALIGN, MemoryPlan, Need, bytes_of, plan_memory
@@ -83,7 +84,8 @@ def make_host(graph: GraphFunction, programs: Mapping[str, TensorProgram] = NO_P
     """The host program of a function after `legalize`.
 
     programs: those that it calls, by name. What only joins its operands is not called if these can
-        lie in the result from the start.
+        lie in the result from the start; what may overwrite an operand does so if nothing else
+        needs that.
     Before: no `Apply` is left, and each result has memory of its own. Raises IRError for values
     that are no tensors, which have no place in a tensor program.
     """
@@ -92,6 +94,9 @@ def make_host(graph: GraphFunction, programs: Mapping[str, TensorProgram] = NO_P
         name: tuple(n for n in places if isinstance(n, int))
         for name, p in programs.items()
         if isinstance(places := p.attrs.get(JOINS), tuple)
+    }
+    builder.lifetimes.inplace = {
+        name: pairs for name, p in programs.items() if (pairs := pairs_of(p))
     }
     return builder.make()
 

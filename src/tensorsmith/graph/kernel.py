@@ -13,6 +13,7 @@ from tensorsmith.arith import Analyzer
 from tensorsmith.errors import IRError
 from tensorsmith.graph.extents import kernel_extents, not_negative, renamed_attribute
 from tensorsmith.graph.inlining import inlined
+from tensorsmith.graph.inplace import with_inplace
 from tensorsmith.ir import (
     Attrs,
     Buffer,
@@ -170,6 +171,7 @@ def make_kernel(
         program = made(inlined(outputs, values))
     except IRError:  # it cannot be shown to stay inside of what it reads
         program = made(())
+    program = with_inplace(program)
     own = {new: old for old, new in composition.renamed.items()}
     extents: dict[Expr, Expr] = {v: substitute(e, own) for v, e in small.extents.items()}
     extents.update(own)

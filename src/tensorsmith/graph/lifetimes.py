@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tensorsmith.arith import Analyzer
 from tensorsmith.errors import IRError
 from tensorsmith.graph.memory import ALIGN, bytes_of
 from tensorsmith.ir import Buffer, Expr, Var, const, free_vars
@@ -62,6 +63,8 @@ class Lifetimes:
     turns: of each loop, what stands for the number of the iteration, and for how many there were.
     joins: of programs by name that only join their operands, the places of these in order.
     joined: calls of such programs that need not be made, as the operands lie in the result.
+    inplace: of programs by name that may overwrite operands, pairs of the numbers of such a
+        parameter and of the result's.
     """
 
     lives: dict[Buffer, Lifetime] = field(default_factory=dict)
@@ -72,6 +75,9 @@ class Lifetimes:
     turns: dict[Loop, tuple[Var, Var]] = field(default_factory=dict)
     joins: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     joined: set[CallProgram] = field(default_factory=set)
+    inplace: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    constants: set[Buffer] = field(default_factory=set)
+    _calls: list[tuple[int, CallProgram]] = field(default_factory=list)
     _roots: dict[Buffer, Buffer] = field(default_factory=dict)
     _known: dict[Var, int] = field(default_factory=dict)
     _arena: int = 0
@@ -147,6 +153,32 @@ class Lifetimes:
         self._time += 1
         for result in graph.results:
             self.touch(result, self._time)
+        kept = {self.root(v) for v in (*graph.params, *graph.results) if isinstance(v, Buffer)}
+        for time, call in self._calls:
+            self.overwrite(time, call, kept)
+
+    def overwrite(self, time: int, call: CallProgram, kept: Collection[Buffer]) -> None:
+        """Let the result of a call take the memory of an operand that nothing needs any more.
+
+        kept: what lies in memory of the caller, which is neither overwritten nor written early.
+        """
+        arguments = (*call.operands, *call.results)
+        for given, made in self.inplace.get(call.callee, ()):
+            operand, result = arguments[given], arguments[made]
+            if not isinstance(operand, Buffer) or not isinstance(result, Buffer):
+                continue
+            old, new = self.root(operand), self.root(result)
+            lives = [self.lives.get(x) for x in (old, new)]
+            if old is new or old in kept or new in kept or old in self.constants:
+                continue
+            before, after = lives
+            if before is None or after is None or before.copies + after.copies > 2:
+                continue
+            dies = before.end == time and before.start < time and after.start == time
+            sizes = [bytes_of(x.shape, x.dtype.bytes) for x in (old, new)]
+            if dies and before.arena == after.arena and Analyzer().equal(*sizes):
+                self.share(result, operand)
+                return
 
     def walk(self, bindings: Sequence[Binding], results: Sequence[Value]) -> None:
         """Take the bindings in order, those of bodies where they stand."""
@@ -168,6 +200,10 @@ class Lifetimes:
                 self.share(binding.result, binding.operand)
             elif isinstance(binding, CallProgram) and binding.callee in self.joins:
                 self.join(binding, movable)
+            elif isinstance(binding, CallProgram) and binding.callee in self.inplace:
+                self._calls.append((self._time, binding))
+            elif isinstance(binding, Constant):
+                self.constants.add(binding.result)
             self.introduce(binding, introduced(binding))
 
     def join(self, call: CallProgram, movable: Collection[Value]) -> None:
