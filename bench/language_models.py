@@ -1,4 +1,4 @@
-"""Language models of well-known shapes, with seeded noise for weights.
+"""Decoders of common shapes, with noise for weights.
 
 They are written as exporters write them: tokens and positions, and the keys and values of what came
 before, go in; logits, and the keys and values with the new ones appended, come out. All of batch,
