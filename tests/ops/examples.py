@@ -129,6 +129,10 @@ EXAMPLES: dict[str, list[Example]] = {
         of("float32 1 2 5 5 8", "float32 16 8 3 3", "float32 16", block=8, groups=2),
         of("float32 1 3 5 5", "float32 16 3 3 3", block=16, pads=(1, 1, 1, 1)),
     ],
+    "winograd_conv": [
+        of("float32 1 2 5 7 4", "float32 16 8 3 3", "float32 16", block=8, pads=(1, 1, 1, 1)),
+        of("float32 2 1 6 5 8", "float32 8 8 3 3", block=8, tile=2),
+    ],
     "conv_transpose": [of("float32 1 4 3 3", "float32 4 2 3 3", strides=(2, 2))],
     "col2im": [of("float32 1 8 4", image=(3, 3), block=(2, 2))],
     "conv_integer": [of("uint8 1 2 4 4", "int8 3 2 3 3", "uint8")],

@@ -43,6 +43,7 @@ from tensorsmith.ops import (
     transposed_convolution,
     trees,
     unique,
+    winograd,
 )
 from tensorsmith.ops.builder import GraphBuilder
 from tensorsmith.ops.operator import Operator, operators, table
@@ -87,6 +88,7 @@ OPERATORS: Final[Mapping[str, Operator]] = table(
     transposed_convolution.OPERATORS,
     trees.OPERATORS,
     unique.OPERATORS,
+    winograd.OPERATORS,
 )
 """Every operator, by name."""
 

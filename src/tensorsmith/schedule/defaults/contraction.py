@@ -14,6 +14,7 @@ from tensorsmith.schedule.defaults.decoded import decoded_operand, schedule_deco
 from tensorsmith.schedule.defaults.direct import direct_roles, schedule_direct
 from tensorsmith.schedule.defaults.packed import CONSTANTS, schedule_packed
 from tensorsmith.schedule.defaults.streamed import schedule_streamed
+from tensorsmith.schedule.defaults.winograd import schedule_winograd, winograd_chain
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import BlockRef
 from tensorsmith.schedule.schedule import Schedule
@@ -82,10 +83,13 @@ def schedule_contraction(
     what = product(block, constants_of(s))
     if what is None:
         raise ScheduleError(f"block {ref.name!r} is no product of matrices")
+    chain = winograd_chain(s, ref, what, free)
     roles = direct_roles(s, block, what)
     few = one_row or is_streamed(block, what)
     how = decoded_operand(s, ref, what, target, free) if is_plain(block, what) else None
-    if roles is not None:
+    if chain is not None:
+        schedule_winograd(s, chain, what, target, free)
+    elif roles is not None:
         schedule_direct(s, ref, what, roles, target, free)
     elif how is not None and few:
         schedule_decoded(s, ref, what, how, target, free)
