@@ -270,7 +270,7 @@ def _last(s: Schedule, chain: Chain, free: Collection[str]) -> BlockRef:
 def _strips(
     s: Schedule, chain: Chain, last: BlockRef, strip: Strip, tile: int
 ) -> tuple[list[LoopRef], LoopRef]:
-    """Cut the result into strips: the loops over images, and the one over strips."""
+    """Cut the result into strips: the loops around one, and the innermost of them."""
     block = block_of(s, last)
     source = _stored(s, chain.back)
     assert source is not None
@@ -282,9 +282,9 @@ def _strips(
     count = 0 if images is None else images.rank - 5
     outer = [loops.pop(e) for e in load.indices[:count]]  # type: ignore[arg-type]
     row, inner, down = s.split(y, [None, strip.rows, tile])
-    along, across = s.split(x, [None, tile])
-    s.reorder(*outer, row, *loops.values(), inner, down, along, across, lane)
-    return outer, row
+    column, along, across = s.split(x, [None, strip.columns, tile])
+    s.reorder(*outer, row, column, *loops.values(), inner, down, along, across, lane)
+    return [*outer, row], column
 
 
 def _lay_out_kernels(s: Schedule, chain: Chain, name: str, width: int) -> None:
@@ -349,7 +349,8 @@ def _multiply(
     images = [loops[at] for at in places.images]
     tiles = [loops[places.down], loops[places.along]]
     s.reorder(i, j, *images, *channels, *tiles, *sums, *inner, lane)
-    tile, pixel = s.split(s.fuse(*tiles), [None, strip.tiles])
+    along = tiles[1] if strip.is_padded else s.fuse(*tiles)
+    tile, pixel = s.split(along, [None, strip.tiles])
     s.reorder(tile, *sums, pixel, *inner, lane)
     copy = s.cache_write(chain.products, 0, "local")
     s.reverse_compute_at(copy, tile, preserve_unit_loops=True)

@@ -7,16 +7,20 @@ from dataclasses import dataclass, replace
 
 from tensorsmith.target import Target
 
-NEAR_BYTES, FAR_BYTES = 32.0, 7.0
-"""Bytes a cycle from the second-level cache, and from behind it, while sums are computed."""
+NEAR_BYTES, FAR_BYTES, SPILLED_BYTES = 32.0, 16.0, 2.5
+"""Bytes a cycle: from the second-level cache, from behind it in order, and of what is written and
+read again and does not fit."""
 LATENCY = 8
 """Sums that two multiply-add units work on at a time."""
 SPARE_REGISTERS = 1
 """Vector registers that hold neither sums nor kernel points: one image point."""
 MOST_VECTORS = 6
 """Vectors of channels in registers."""
-USUAL_ROWS = (5, 7, 10, 14, 20, 28, 40)
-"""Tiles along an image where their number is told in the call, as they often are."""
+ROWS, GROUPS = (1, 2, 4, 8), (1, 2, 3, 4)
+"""Rows of tiles that a strip may have, and parts of them in registers, where the call tells the size
+of the image."""
+USUAL_ROWS = (4, 5, 7, 10, 14, 20, 28, 40)
+"""Tiles along such an image, and down, as they often are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +39,14 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The decisions: rows of tiles in a strip, and for the products, tiles and vectors of channels
-    in registers. is_padded: whether rows of tiles are padded to whole ones in registers."""
+    """The decisions.
+
+    rows, columns: tiles of a strip, down and along the image. tiles, vectors: in registers, of the
+    products. is_padded: whether rows of tiles are padded to whole ones in registers.
+    """
 
     rows: int
+    columns: int
     tiles: int
     vectors: int
     is_padded: bool = False
@@ -46,7 +54,7 @@ class Strip:
 
 def choose_strip(shape: Shape, target: Target) -> Strip:
     """The strip for which a model says the least time a tile."""
-    return min(_strips(shape, target), key=lambda strip: _cycles(shape, strip, target))
+    return min(_strips(shape, target), key=lambda strip: _time(shape, strip, target))
 
 
 def _strips(shape: Shape, target: Target) -> Iterator[Strip]:
@@ -58,40 +66,64 @@ def _strips(shape: Shape, target: Target) -> Iterator[Strip]:
         if vectors % shape.vectors and shape.vectors % vectors:
             continue
         for tiles in range(max(1, (registers - vectors) // vectors), 0, -1):
-            for rows in _row_counts(shape):
-                yield Strip(rows, tiles, vectors, is_padded=not _fits(shape, rows, tiles))
+            for rows, columns in _sizes(shape, tiles):
+                yield Strip(rows, columns, tiles, vectors, _is_padded(shape, rows, tiles))
 
 
-def _row_counts(shape: Shape) -> Iterator[int]:
-    """Rows of tiles that a strip may have: whole strips fill the image."""
+def _sizes(shape: Shape, tiles: int) -> Iterator[tuple[int, int]]:
+    """Rows and columns of tiles that a strip may have: whole strips fill an image whose size is
+    known."""
     if shape.down is None or shape.along is None:
-        yield 1
+        yield from ((rows, n * tiles) for rows in ROWS for n in GROUPS)
         return
-    yield from (n for n in range(1, max(1, shape.down) + 1) if shape.down % n == 0)
+    yield from ((n, shape.along) for n in _divisors(shape.down))
+    yield from ((1, n) for n in _divisors(shape.along) if n % tiles == 0)
 
 
-def _fits(shape: Shape, rows: int, tiles: int) -> bool:
-    """Whether whole groups of tiles are parts of a row, or some rows."""
+def _divisors(number: int) -> Iterator[int]:
+    return (n for n in range(1, number + 1) if number % n == 0)
+
+
+def _is_padded(shape: Shape, rows: int, tiles: int) -> bool:
+    """Whether groups of tiles are neither whole parts of a row nor some rows of a strip, of which
+    the last may be fewer where the strip is the whole image."""
     if shape.along is None:
+        return True
+    if shape.along % tiles == 0:
         return False
-    return shape.along % tiles == 0 or (tiles % shape.along == 0 and rows * shape.along % tiles == 0)
+    is_whole = rows == shape.down or rows * shape.along % tiles == 0
+    return tiles % shape.along > 0 or tiles > rows * shape.along or not is_whole
 
 
-def _cycles(shape: Shape, strip: Strip, target: Target) -> float:
+def _time(shape: Shape, strip: Strip, target: Target) -> float:
     """Cycles a tile. Of images whose size the call tells, the sum over usual ones."""
-    if shape.along is None:
-        return sum(_cycles(replace(shape, along=n), strip, target) for n in USUAL_ROWS)
-    count = max(1, strip.rows * shape.along)
+    if shape.along is None or shape.down is None:
+        usual = (replace(shape, down=n, along=n) for n in USUAL_ROWS)
+        return sum(_time(each, strip, target) for each in usual)
+    rows, columns = min(strip.rows, shape.down), min(strip.columns, shape.along)
+    count = max(1, rows * columns)
     groups = count / strip.tiles
     if strip.is_padded:
-        groups = strip.rows * -(-shape.along // strip.tiles)
-    near = target.caches.l2
-    sums = strip.tiles * strip.vectors
-    step = max(sums, strip.tiles + strip.vectors, LATENCY) / 2
+        groups = rows * -(-columns // strip.tiles)
     parts = shape.after / (target.lanes(shape.bytes) * strip.vectors)
-    products = shape.points * shape.before * parts * groups * step
+    products = shape.points * shape.before * parts * groups * _step(shape, strip, target)
+    near = target.caches.l2
     kernels = shape.points * shape.before * shape.after * shape.bytes
     mapped = shape.points * (shape.before + shape.after) * shape.bytes * count
-    kernel_speed = NEAR_BYTES if kernels + mapped <= near * 3 // 4 else FAR_BYTES
-    mapped_speed = NEAR_BYTES if mapped <= near // 2 else FAR_BYTES
-    return (products + kernels / kernel_speed + 2 * mapped / mapped_speed) / count
+    is_near = kernels + min(mapped, near // 2) <= near * 3 // 4
+    reading = kernels / (NEAR_BYTES if is_near else FAR_BYTES)
+    far = max(0.0, 1.0 - 0.75 * near / mapped)
+    moving = 4.0 * mapped * ((1.0 - far) / NEAR_BYTES + far / SPILLED_BYTES)
+    return (products + reading + moving) / count
+
+
+def _step(shape: Shape, strip: Strip, target: Target) -> float:
+    """Cycles for one channel before, of the sums in registers."""
+    l1 = target.caches.l1
+    time = max(strip.tiles * strip.vectors, strip.tiles + strip.vectors, LATENCY) / 2
+    kernels = strip.vectors * target.lanes(shape.bytes) * shape.bytes
+    if kernels * shape.before > l1 // 2:
+        time += kernels / NEAR_BYTES
+    if strip.tiles * shape.bytes * shape.before > l1 * 2 // 3:
+        time += strip.tiles / 2
+    return time
