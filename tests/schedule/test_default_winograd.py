@@ -49,21 +49,31 @@ def layer(
 CASES = [
     # batch, channels, image, blocks, tile, symbolic
     (1, (32, 64), (24, 28), (16, 16), 4, ""),
+    (1, (32, 48), (23, 21), (8, 16), 4, "hw"),
+    (2, (32, 32), (13, 17), (16, 16), 2, "n"),
+]
+MORE = [
     (1, (32, 64), (24, 28), (16, 16), 4, "hw"),
     (1, (32, 48), (23, 21), (8, 16), 4, ""),
-    (1, (32, 48), (23, 21), (8, 16), 4, "hw"),
     (2, (48, 40), (9, 14), (16, 8), 4, ""),
     (3, (32, 32), (13, 6), (16, 16), 4, "nhw"),
-    (2, (32, 32), (13, 17), (16, 16), 2, "n"),
     (1, (32, 32), (5, 17), (16, 16), 2, "w"),
     (1, (32, 32), (7, 7), (16, 16), 2, ""),
 ]
+EVERY = [
+    *((case, HOST, 2) for case in CASES),
+    *(
+        pytest.param(case, target, threads, marks=pytest.mark.slow)
+        for case in (*CASES, *MORE)
+        for target in (HOST, V3)
+        for threads in (1, 2)
+    ),
+]
 
 
-@pytest.mark.parametrize("target", [HOST, V3], ids=["host", "v3"])
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_convolutions(case: tuple, target: Target) -> None:
-    """By the rule for them, on one thread and on two; what uses the result is done in its strips."""
+@pytest.mark.parametrize(("case", "target", "threads"), EVERY)
+def test_convolutions(case: tuple, target: Target, threads: int) -> None:
+    """By the rule for them, with what uses the result in its strips."""
     batch, (before, after), image, blocks, tile, symbolic = case
     rng = np.random.default_rng(0)
     x = rng.standard_normal((batch, before, *image)).astype(np.float32)
@@ -73,23 +83,22 @@ def test_convolutions(case: tuple, target: Target) -> None:
     program = layer(x, weight, blocks, tile, symbolic)
     exact = convolved(x, weight, bias, PADS)
     expected = np.maximum(exact + residual, 0)
-    for threads in (1, 2):
-        fallbacks: list[Fallback] = []
-        made = default_schedule(
-            program, dataclasses.replace(target, cores=threads), fallbacks=fallbacks
-        ).program
-        assert not fallbacks
-        verify(made)
-        for name in ("winograd_conv", "conv_bias", "add"):
-            assert f"{name} = T.alloc" not in made.script()
-        given = [_blocked(x, blocks[0]), weight, bias, _blocked(residual, blocks[1])]
-        out = np.full_like(given[-1], np.nan)
-        by_name = dict(zip(("x", "W", "bias", "r"), given, strict=True))
-        names = [p.name for p in program.params]
-        run = build(made, threads=threads, cache=False)
-        run(*(by_name.get(n, out).reshape(_squeezed(by_name.get(n, out), batch)) for n in names))
-        limit = 5e-6 * np.abs(exact).max()
-        np.testing.assert_allclose(out, _blocked(expected, blocks[1]), rtol=0, atol=limit)
+    fallbacks: list[Fallback] = []
+    made = default_schedule(
+        program, dataclasses.replace(target, cores=threads), fallbacks=fallbacks
+    ).program
+    assert not fallbacks
+    verify(made)
+    for name in ("winograd_conv", "conv_bias", "add"):
+        assert f"{name} = T.alloc" not in made.script()
+    given = [_blocked(x, blocks[0]), weight, bias, _blocked(residual, blocks[1])]
+    out = np.full_like(given[-1], np.nan)
+    by_name = dict(zip(("x", "W", "bias", "r"), given, strict=True))
+    names = [p.name for p in program.params]
+    run = build(made, threads=threads, cache=False)
+    run(*(by_name.get(n, out).reshape(_squeezed(by_name.get(n, out), batch)) for n in names))
+    limit = 5e-6 * np.abs(exact).max()
+    np.testing.assert_allclose(out, _blocked(expected, blocks[1]), rtol=0, atol=limit)
 
 
 def _blocked(x: np.ndarray, block: int) -> np.ndarray:

@@ -1,11 +1,11 @@
 """Convolutions of three by three taps by minimal filtering: fewer products, more sums.
 
-The image is cut into tiles that overlap by two. A linear map takes each tile, and each kernel, to as
-many points as a tile has elements; there, convolution is a product point by point, so that what is
-left is one matrix product over the channels for each point. Another map takes the sums back to the
-elements of the result. Tiles of 4 by 4 results take 36 products for 144, those of 2 by 2 take 16 for
-36. Source: Winograd, Arithmetic complexity of computations, 1980; Lavin and Gray, Fast algorithms
-for convolutional neural networks, 2016.
+The image is cut into tiles that overlap by two. A linear map takes each tile, and each kernel, to
+as many points as a tile has elements; there, convolution is a product point by point, so that what
+is left is one matrix product over the channels for each point. Another map takes the sums back to
+the elements of the result. Tiles of 4 by 4 results take 36 products for 144, those of 2 by 2 take
+16 for 36. Source: Winograd, Arithmetic complexity of computations, 1980; Lavin and Gray, Fast
+algorithms for convolutional neural networks, 2016.
 
 The maps follow from polynomials of the degree of a tile, known by their values at some points and
 by their highest coefficient. Which points these are decides how much rounding errors grow.
@@ -24,7 +24,7 @@ from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError
-from tensorsmith.ir import Expr, ExprLike, Select, equal
+from tensorsmith.ir import Expr, ExprLike, Select, as_expr, equal
 from tensorsmith.ir.dtype import DType
 from tensorsmith.ops.channels import Channels, channels_of
 from tensorsmith.ops.convolution import finished
@@ -43,8 +43,8 @@ POINTS: Final[dict[int, tuple[Fraction, ...]]] = {
 }
 """For each number of results that a tile has along a dimension, where polynomials are evaluated.
 
-Those for 4 have the least error among 0 and two pairs of eighths; with the usual 1 and 2 it is three
-times as large. Pairs of opposite points share the even and odd parts of their sums.
+Those for 4 have the least error among 0 and two pairs of eighths; with the usual 1 and 2 it is
+three times as large. Pairs of opposite points share the even and odd parts of their sums.
 """
 WIDE: Final = "float64"
 """What kernels are taken to the points in, to be rounded once."""
@@ -83,10 +83,8 @@ def maps(tile: int) -> Maps:
         image.append(_filled(_with_roots(others), size))
         kernel.append(tuple(p**k / scale for k in range(TAPS)))
     image.append(_with_roots(points))
-    kernel.append(_filled((), TAPS - 1) + (Fraction(1),))
-    result = [
-        (*(p**k for p in points), Fraction(1 if k == tile - 1 else 0)) for k in range(tile)
-    ]
+    kernel.append((*_filled((), TAPS - 1), Fraction(1)))
+    result = [(*(p**k for p in points), Fraction(1 if k == tile - 1 else 0)) for k in range(tile)]
     return Maps(tuple(image), tuple(kernel), tuple(result))
 
 
@@ -116,7 +114,7 @@ def mapped(matrix: Matrix, values: Sequence[Expr]) -> list[Expr]:
             continue
         terms += [terms[a] + terms[b], terms[a] - terms[b]]
         for r in rows:
-            r += [r[a], Fraction(0)] if r[a] == r[b] else [Fraction(0), r[a]]
+            r.extend((r[a], Fraction(0)) if r[a] == r[b] else (Fraction(0), r[a]))
             r[a] = r[b] = Fraction(0)
     made: dict[int, Expr] = {}
     for a, b in combinations(range(len(rows)), 2):
@@ -207,7 +205,8 @@ def winograd_conv(
 def _image_rows(x: Tensor, shape: Windows, extents: Sequence[Expr], tile: int) -> Tensor:
     """(n, c / b, rows of tiles, points, columns, b): the image, mapped along its columns."""
     matrix, outside = maps(tile).image, zero(x.dtype)
-    whole = (*x.shape[:2], extents[0], len(matrix), extents[1], x.shape[4])
+    points = as_expr(len(matrix))
+    whole = (*x.shape[:2], extents[0], points, extents[1], x.shape[4])
 
     def element(n: Expr, c: Expr, ty: Expr, i: Expr, column: Expr, lane: Expr) -> Expr:
         known = ranges((n, c, ty, i, column, lane), whole)
@@ -226,11 +225,13 @@ def _image_points(rows: Tensor, tiles: Sequence[Expr], tile: int) -> Tensor:
     matrix = maps(tile).image
     size = len(matrix)
 
-    def element(i: Expr, j: Expr, n: Expr, c: Expr, ty: Expr, tx: Expr, lane: Expr) -> Expr:
+    def element(i: Expr, j: Expr, n: Expr, c: Expr, *rest: Expr) -> Expr:
+        ty, tx, lane = rest
         values = [rows[n, c, ty, i, tx * tile + k, lane] for k in range(size)]
         return _picked(j, mapped(matrix, values))
 
-    whole = (size, size, *rows.shape[:2], *tiles, rows.shape[5])
+    points = as_expr(size)
+    whole = (points, points, *rows.shape[:2], *tiles, rows.shape[5])
     return te.compute(whole, element, "image_points")
 
 
@@ -255,7 +256,8 @@ def _products(points: Tensor, kernels: Tensor, given: Channels, made: Channels) 
     size, _, batch, _, *tiles, _ = points.shape
     outer, inner = given.axes()
 
-    def element(i: Expr, j: Expr, n: Expr, m: Expr, ty: Expr, tx: Expr, lane: Expr) -> te.Reduce:
+    def element(i: Expr, j: Expr, n: Expr, m: Expr, *rest: Expr) -> te.Reduce:
+        ty, tx, lane = rest
         value = points[i, j, n, outer, ty, tx, inner]
         factor = kernels[i, j, given.number(outer.var, (inner.var,)), made.number(m, (lane,))]
         return te.sum(value * factor, axis=(outer, inner))
@@ -269,7 +271,8 @@ def _result_rows(products: Tensor, tile: int) -> Tensor:
     size, _, batch, lead, high, wide, block = products.shape
     matrix = maps(tile).result
 
-    def element(n: Expr, m: Expr, ty: Expr, y: Expr, tx: Expr, j: Expr, lane: Expr) -> Expr:
+    def element(n: Expr, m: Expr, ty: Expr, y: Expr, *rest: Expr) -> Expr:
+        tx, j, lane = rest
         values = [products[k, j, n, m, ty, tx, lane] for k in range(len(matrix[0]))]
         return _picked(y, mapped(matrix, values))
 

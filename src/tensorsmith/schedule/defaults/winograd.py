@@ -1,15 +1,14 @@
 """Convolutions by minimal filtering: to points, a product at each point, and back, strip by strip.
 
-A strip is some rows of tiles. What it is mapped to, and the products, stay in the second-level cache
-until the strip of the result is done, with all that is computed of it element by element. The sums
-that one inner loop computes, of some tiles times some vectors of channels, stay in registers; image
-points are read where they lie, kernel points in the order of the loop. See
+A strip is some tiles of the image. What it is mapped to, and the products, stay in the second-level
+cache until the strip of the result is done, with all that is computed of it element by element. The
+sums that one inner loop computes, of some tiles times some vectors of channels, stay in registers;
+image points are read where they lie, kernel points in the order of the loop. See
 `tensorsmith.ops.winograd`.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from math import prod
@@ -26,7 +25,6 @@ from tensorsmith.ir import (
     Load,
     Store,
     Var,
-    free_vars,
     postorder,
 )
 from tensorsmith.schedule.defaults.analysis import SYMBOLIC_EXTENT, Contraction, is_reduction
@@ -274,13 +272,14 @@ def _strips(
     block = block_of(s, last)
     source = _stored(s, chain.back)
     assert source is not None
-    loops = dict(zip((it.var for it in block.iters), s.get_loops(last), strict=True))
+    variables: list[Expr] = [it.var for it in block.iters]
+    loops = dict(zip(variables, s.get_loops(last), strict=True))
     load = _loads(block, source)[0]
-    y, x = (loops.pop(e.args[0]) for e in _divided(block, source))  # type: ignore[arg-type]
-    lane = loops.pop(load.indices[-1])  # type: ignore[arg-type]
+    y, x = (loops.pop(e.args[0]) for e in _divided(block, source))
+    lane = loops.pop(load.indices[-1])
     images = _stored(s, chain.rows)
     count = 0 if images is None else images.rank - 5
-    outer = [loops.pop(e) for e in load.indices[:count]]  # type: ignore[arg-type]
+    outer = [loops.pop(e) for e in load.indices[:count]]
     row, inner, down = s.split(y, [None, strip.rows, tile])
     column, along, across = s.split(x, [None, strip.columns, tile])
     s.reorder(*outer, row, column, *loops.values(), inner, down, along, across, lane)
@@ -368,9 +367,7 @@ def _multiply(
     return i
 
 
-def _map_back(
-    s: Schedule, chain: Chain, last: BlockRef, row: LoopRef, lanes: int
-) -> LoopRef:
+def _map_back(s: Schedule, chain: Chain, last: BlockRef, row: LoopRef, lanes: int) -> LoopRef:
     """Map the products back, one block of channels of a row of tiles at a time. Gives the outer
     loop."""
     *outer, inner, _, _, across, lane = _inside(s, last, row)

@@ -1,4 +1,4 @@
-"""How large the strips and tiles of a convolution by minimal filtering are, from a machine model."""
+"""How large the strips of a convolution by minimal filtering are, from a model of the machine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SPARE_REGISTERS = 1
 MOST_VECTORS = 6
 """Vectors of channels in registers."""
 ROWS, GROUPS = (1, 2, 4, 8), (1, 2, 3, 4)
-"""Rows of tiles that a strip may have, and parts of them in registers, where the call tells the size
-of the image."""
+"""Rows of tiles that a strip may have, and parts of them in registers, where the call tells the
+size of the image."""
 USUAL_ROWS = (4, 5, 7, 10, 14, 20, 28, 40)
 """Tiles along such an image, and down, as they often are."""
 
