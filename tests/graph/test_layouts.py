@@ -9,7 +9,7 @@ from strategies.cases import fast_and_slow
 from strategies.graphs import same_results
 from strategies.images import images, networks
 from tensorsmith.graph import layouts
-from tensorsmith.graph.layouts import choose_layouts
+from tensorsmith.graph.layouts import LayoutReport, choose_layouts, layout_report
 from tensorsmith.ir import IRModule, Var
 from tensorsmith.ops import OPERATORS, GraphBuilder
 from tensorsmith.ops.interpret import interpret_graph
@@ -139,6 +139,14 @@ def test_transposed_convolutions_make_blocks_if_their_windows_lie_apart():
     weight = net.b.constant(floats(64, 16, 2, 2))
     z = net.b("conv_transpose", net.conv(net.x, 64), weight, strides=(1, 1))
     assert net.ops(z)[-3:] == [*OUT, "conv_transpose"]
+
+
+def test_the_report_counts_what_makes_blocks_and_what_is_moved():
+    net = Net()
+    y = net.conv(net.conv(net.x, 32), 64)
+    results = [net.b("flip", y, axes=(1,)), net.conv(y, 18)]
+    module = choose_layouts(IRModule.of(net.b.function("main", results)))
+    assert layout_report(module.graph("main")) == LayoutReport(2, 1, 1)
 
 
 def test_what_is_broadcast_to_blocks_is_laid_out_at_compile_time():

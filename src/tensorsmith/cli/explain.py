@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from tensorsmith.errors import TensorsmithError
 
 if TYPE_CHECKING:
     from tensorsmith.compiler import Compilation, Event
+    from tensorsmith.graph.layouts import LayoutReport
     from tensorsmith.graph.report import FusionReport
     from tensorsmith.ir import GraphFunction
     from tensorsmith.ir.graph import Binding
@@ -42,9 +44,10 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Say which nodes were computed at compile time, which became one kernel, which did not and
-    why, and which rules failed."""
+    why, which rules failed, and how many images lie in blocks of channels."""
     from tensorsmith.compiler import lower_model
     from tensorsmith.frontend.onnx import from_onnx
+    from tensorsmith.graph.layouts import layout_report
     from tensorsmith.graph.report import fusion_report
 
     if is_compiled(model):
@@ -59,8 +62,9 @@ def explain(
     if kernel is not None:
         _print_kernel(made, kernel)
         return
-    report = fusion_report(_before_grouping(made, events))
-    facts = _facts(made, events, report)
+    graph = _before_grouping(made, events)
+    report = fusion_report(graph)
+    facts = _facts(made, events, report, layout_report(graph))
     if as_json:
         print_json(facts)
         return
@@ -124,7 +128,9 @@ def _sources(graph: GraphFunction) -> dict[str, list[str]]:
     return {name: list(nodes) for name, nodes in found.items()}
 
 
-def _facts(made: Compilation, events: list[Event], report: FusionReport) -> dict[str, Any]:
+def _facts(
+    made: Compilation, events: list[Event], report: FusionReport, layouts: LayoutReport
+) -> dict[str, Any]:
     """All that there is to say, as what JSON knows."""
     from tensorsmith.ir.graph import Apply, CallProgram, Constant
 
@@ -150,6 +156,7 @@ def _facts(made: Compilation, events: list[Event], report: FusionReport) -> dict
         "boundaries": [
             {"value": b.value.name, "user": b.user, "reason": b.reason} for b in report.boundaries
         ],
+        "layouts": asdict(layouts),
         "peak_bytes": repr(made.host.plan.peak),
     }
 
@@ -171,6 +178,12 @@ def _print(made: Compilation, facts: dict[str, Any], report: FusionReport | None
     for k in facts["kernels"]:
         if k["failure"]:
             console.print(f"{k['name']} has no schedule: {k['failure']}", markup=False)
+    blocks = facts["layouts"]
+    if blocks["convolutions"]:
+        console.print(
+            f"{blocks['convolutions']} convolutions make blocks of channels; {blocks['divided']}"
+            f" images are put in blocks, {blocks['put_back']} back"
+        )
     console.print(f"memory for values: {facts['peak_bytes']} bytes", markup=False)
     if report is None:
         reasons = [b["reason"] for b in facts["boundaries"]]

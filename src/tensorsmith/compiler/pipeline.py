@@ -23,11 +23,8 @@ def simplify_operators(module: IRModule) -> IRModule:
     return simplify(module, evaluate=evaluate_natively)
 
 
-PIPELINE: Final[tuple[Pass, ...]] = (simplify_operators, move_up, legalize)
+PIPELINE: Final[tuple[Pass, ...]] = (simplify_operators, move_up, choose_layouts, legalize)
 """From what a reader gives to graph functions of calls and tensor programs."""
-
-BLOCKED: Final[tuple[Pass, ...]] = (simplify_operators, move_up, choose_layouts, legalize)
-"""The same with images in blocks of channels."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ from tensorsmith.ir.graph import Apply, Binding, Constant, MatchShape, Value, bo
 SIZES: Final = (16, 8)
 """Channels of a block, the best first: those of a vector of float32, of 512 or of 256 bits."""
 
+CONVOLUTIONS: Final = {"conv": "blocked_conv", "conv_transpose": "conv_transpose"}
+"""Operators that make blocks, and those that do it then."""
+
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
@@ -83,7 +86,7 @@ class Blocks:
 
     def _convolution(self, apply: Apply) -> Convolution | None:
         """A convolution, if what it makes or reads can be in blocks."""
-        if apply.op not in ("conv", "conv_transpose") or len(apply.operands) < 2:
+        if apply.op not in CONVOLUTIONS or len(apply.operands) < 2:
             return None
         x, weight = apply.operands[:2]
         (result,) = apply.results

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from tensorsmith.arith import Analyzer
-from tensorsmith.graph.blocks import Blocks, Convolution
+from tensorsmith.graph.blocks import CONVOLUTIONS, Blocks, Convolution
 from tensorsmith.graph.following import CHANNELS, Follow, channels, is_point
 from tensorsmith.graph.kernel import Array, Operators
 from tensorsmith.graph.substitution import Substitution
@@ -31,6 +31,7 @@ from tensorsmith.ir.graph import (
     MatchShape,
     Value,
 )
+from tensorsmith.ir.graph_text import all_bindings
 from tensorsmith.ops import OPERATORS
 from tensorsmith.ops.operator import placeholders, result_types
 from tensorsmith.ops.requirements import collecting
@@ -50,13 +51,39 @@ def choose_layouts(module: IRModule, *, operators: Operators = OPERATORS) -> IRM
     `tensorsmith.ops.channels`), or that only read such, and what follows them computes on blocks;
     `reshape` and `transpose` put images in blocks and back, once for all that read them so.
     Convolutions that are not worth what it costs to put their images in blocks and back stay as
-    they are: see `LEAST_FLOPS`. Gives `module` itself if there are none that are. It is part of
-    `tensorsmith.compiler.pipeline.BLOCKED`, which `compile(..., pipeline=BLOCKED)` takes.
+    they are: see `LEAST_FLOPS`. Gives `module` itself if there are none that are.
     """
     graphs = {name: _function(graph, operators) for name, graph in module.graphs.items()}
     if all(graphs[name] is graph for name, graph in module.graphs.items()):
         return module
     return replace(module, functions={**module.functions, **graphs})
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutReport:
+    """What `choose_layouts` made of a function.
+
+    convolutions: those that make blocks of channels. divided, put_back: images that are put in
+    blocks, and back.
+    """
+
+    convolutions: int
+    divided: int
+    put_back: int
+
+
+def layout_report(graph: GraphFunction) -> LayoutReport:
+    """How many convolutions and moves of images there are after `choose_layouts`."""
+    found = [b for b in all_bindings(graph.body) if isinstance(b, Apply)]
+    made = sum(b.attrs.get("block", 0) != 0 for b in found if b.op in CONVOLUTIONS.values())
+    moves = [b.attrs["axes"] for b in found if b.op == "transpose" and not b.sources]
+    divided = sum(axes == _axes_to_divide(len(axes)) for axes in moves if isinstance(axes, tuple))
+    return LayoutReport(made, divided, len(moves) - divided)
+
+
+def _axes_to_divide(rank: int) -> tuple[int, ...]:
+    """The axes of (n, c / b, b, *image) in the order of blocks."""
+    return (0, CHANNELS, *range(3, rank), 2)
 
 
 def _function(graph: GraphFunction, operators: Operators) -> GraphFunction:
@@ -214,8 +241,8 @@ class _Walk:
         """A convolution of `given` that makes blocks of `size`."""
         rest = tuple(map(self.plain, (o for o in apply.operands[1:] if o is not None)))
         attrs = {**apply.attrs, "block": size}
-        op = "blocked_conv" if apply.op == "conv" else apply.op
-        return self.apply(op, (given, *rest), attrs, apply.results[0].name, apply)
+        op, name = CONVOLUTIONS[apply.op], apply.results[0].name
+        return self.apply(op, (given, *rest), attrs, name, apply)
 
     def follows(self, follow: Follow) -> bool:
         """Whether an operator is to follow: it reads blocks of more than one point."""
@@ -304,7 +331,7 @@ class _Walk:
 
     def divided(self, value: Buffer, shape: Sequence[Expr], size: int) -> Buffer:
         """A plain value, by a shape of as many elements, in blocks."""
-        axes = (0, CHANNELS, *range(3, len(shape) + 1), 2)
+        axes = _axes_to_divide(len(shape) + 1)
         count = Analyzer().simplify(shape[CHANNELS] // size)
         parts = (shape[0], count, as_expr(size), *shape[2:])
         operand = self.plain(value)
