@@ -8,9 +8,9 @@ from graph.passes import floats, ops_of
 from strategies.cases import fast_and_slow
 from strategies.graphs import same_results
 from strategies.images import images, networks
-from tensorsmith.graph import layouts
+from tensorsmith.graph import regions
 from tensorsmith.graph.layouts import LayoutReport, choose_layouts, layout_report
-from tensorsmith.ir import IRModule, Var
+from tensorsmith.ir import IRModule, Var, as_expr
 from tensorsmith.ops import OPERATORS, GraphBuilder
 from tensorsmith.ops.interpret import interpret_graph
 from tensorsmith.verify import problems
@@ -31,7 +31,7 @@ def layouts_keep_results(data):
     args = data.draw(images(graph))
     with pytest.MonkeyPatch.context() as patch:
         if data.draw(st.booleans()):  # all that can be in blocks is
-            patch.setattr(layouts, "LEAST_FLOPS", 0.0)
+            patch.setattr(regions, "LEAST_FLOPS", 0.0)
         check(IRModule.of(graph), args)
 
 
@@ -86,6 +86,21 @@ def test_few_channels_are_read_as_they_are():
 def test_channels_that_no_block_fits_stay_plain():
     net = Net()
     assert net.ops(net.conv(net.conv(net.x, 36), 36)) == ["conv", "conv"]
+
+
+def test_the_last_block_is_padded_where_channels_stay_together():
+    net = Net()
+    y = net.conv(net.conv(net.x, 40), 40, groups=40)
+    scaled = net.b("mul", y, net.b.constant(floats(40, 1, 1)))
+    results = [net.conv(scaled, 64), net.b("flip", scaled, axes=(1,))]
+    graph = net.b.function("main", results)
+    module = choose_layouts(IRModule.of(graph))
+    shapes = [b.outputs[0].shape for b in module.graph("main").body if b.outputs[0].rank == 5]
+    assert [int(s[1].value) for s in shapes if s[-1] is as_expr(16)] == [2, 3, 3, 3, 3, 4]
+    args = [floats(1, 32, 9, 8)]
+    left, right = (interpret_graph(m, "main", args) for m in (IRModule.of(graph), module))
+    for a, b in zip(left, right, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-3)
 
 
 def test_a_last_convolution_reads_blocks_though_it_makes_none():

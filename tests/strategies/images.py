@@ -13,7 +13,7 @@ from tensorsmith.ir import Buffer, GraphFunction, Var, as_expr
 from tensorsmith.ir.graph import Branch, Loop
 from tensorsmith.ops import OPERATORS, GraphBuilder
 
-CHANNELS = (3, 8, 16, 24)
+CHANNELS = (3, 8, 14, 16, 24)
 
 
 class Network:

@@ -14,6 +14,8 @@ from tensorsmith.ir.graph import Apply, Binding, Constant, MatchShape, Value, bo
 
 SIZES: Final = (16, 8)
 """Channels of a block, the best first: those of a vector of float32, of 512 or of 256 bits."""
+MOST_PADDED: Final = 1.25
+"""How many times the channels there may be in blocks of the best size, the last one padded."""
 
 CONVOLUTIONS: Final = {"conv": "blocked_conv", "conv_transpose": "conv_transpose"}
 """Operators that make blocks, and those that do it then."""
@@ -38,11 +40,41 @@ class Convolution:
         return self.groups > 1 and self.depth == self.made == 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Class:
+    """Values whose channels are in blocks of one size.
+
+    divisor: of the numbers of channels that have to consist of whole blocks, if any do. counts:
+    how many channels they have. is_exact: whether the last block may not be padded.
+    """
+
+    divisor: int = 0
+    counts: frozenset[int] = frozenset()
+    is_exact: bool = False
+
+    def joined(self, other: _Class) -> _Class:
+        """Both as one."""
+        return _Class(
+            gcd(self.divisor, other.divisor),
+            self.counts | other.counts,
+            self.is_exact or other.is_exact,
+        )
+
+    def size(self) -> int:
+        """The size of the blocks; 0 if there is none that fits."""
+        best = SIZES[0]
+        is_free = not self.is_exact and len(self.counts) == 1
+        if is_free and all(-(-c // best) * best <= MOST_PADDED * c for c in self.counts):
+            return best
+        return next((s for s in SIZES if self.divisor % s == 0), 0)
+
+
 class Blocks:
     """The size of the blocks of each value of a function, where its channels may be in blocks.
 
     Values are in one class if an operator follows from the one to the other: their blocks are of
-    one size, which divides the channels of all of them.
+    one size, which divides the channels of all of them. Where channels are neither joined nor cut,
+    the last block may be padded: with channels that have the same elements as the last one.
     """
 
     def __init__(self, operators: Operators) -> None:
@@ -51,14 +83,18 @@ class Blocks:
         self.follows: dict[Apply, Follow] = {}
         self._known: set[Value] = set()
         self._parent: dict[Value, Value] = {}
-        self._divisor: dict[Value, int] = {}
+        self._class: dict[Value, _Class] = {}
 
     def of(self, value: Value) -> int:
         """Channels in a block of `value`; 0 where they are on an axis of their own."""
         if not channels(value):
             return 0
-        divisor = self._divisor.get(self._root(value)) or channels(value)
-        return _size(divisor)
+        return (self._class.get(self._root(value)) or _class_of((value,))).size()
+
+    def padded(self, value: Value) -> int:
+        """The channels of `value` in blocks, with those of the padding."""
+        size = self.of(value)
+        return -(-channels(value) // size) * size if size else channels(value)
 
     def learn(self, bindings: Iterable[Binding]) -> None:
         """Take in the operators of a function or body, in order."""
@@ -81,7 +117,9 @@ class Blocks:
         if all(o not in self._parent for o in apply.operands if o is not None):
             return
         follow = following(apply, self.operators)
-        if follow is not None and self._link(follow.images, follow.multiples):
+        if follow is None:
+            return
+        if self._link(follow.images, follow.multiples, is_exact=follow.is_exact):
             self.follows[apply] = follow
 
     def _convolution(self, apply: Apply) -> Convolution | None:
@@ -97,22 +135,26 @@ class Blocks:
         sizes = [int(e.value) for e in weight.shape if isinstance(e, Const)]
         if len(sizes) != x.rank:
             return None
+        is_known = all(o in self._known for o in apply.operands[1:] if o is not None)
         if apply.op == "conv_transpose":
-            return self._transposed(apply, sizes)
+            return self._transposed(apply, sizes, is_exact=not is_known)
         groups = apply.attrs.get("groups", 1)
         if not isinstance(groups, int) or sizes[0] % groups:
             return None
         flops = 2.0 * _product(sizes[1:])
         found = Convolution(apply, groups, sizes[1], sizes[0] // groups, flops)
         if found.is_depthwise:
-            return found if self._link((x, result)) else None
+            return found if self._link((x, result), is_exact=not is_known) else None
         if groups > 1:
-            given = self._link((x,), (found.depth,))
-            return found if given and self._link((result,), (found.made,)) else None
-        self._link((result,))
+            given = self._link((x,), (found.depth,), is_exact=True)
+            made = given and self._link((result,), (found.made,), is_exact=True)
+            return found if made else None
+        self._link((result,), is_exact=not is_known)
         return found
 
-    def _transposed(self, apply: Apply, sizes: Sequence[int]) -> Convolution | None:
+    def _transposed(
+        self, apply: Apply, sizes: Sequence[int], *, is_exact: bool
+    ) -> Convolution | None:
         """A transposed convolution, if its windows lie next to each other."""
         (result,) = apply.results
         attrs: Mapping[str, Any] = apply.attrs
@@ -122,7 +164,7 @@ class Blocks:
             return None
         if attrs.get("groups", 1) != 1:
             return None
-        self._link((result,))
+        self._link((result,), is_exact=is_exact)
         return Convolution(apply, 1, sizes[0], sizes[1], 2.0 * sizes[0])
 
     # --- Classes -----------------------------------------------------------------------------
@@ -132,22 +174,28 @@ class Blocks:
             value = parent
         return value
 
-    def _link(self, values: Sequence[Value], multiples: Sequence[int] = ()) -> bool:
+    def _link(
+        self, values: Sequence[Value], multiples: Sequence[int] = (), *, is_exact: bool = False
+    ) -> bool:
         """Let the values be in one class, whose blocks divide `multiples`, if any size does."""
-        divisor = gcd(*map(channels, values), *multiples)
+        whole = _class_of(values, multiples, is_exact=is_exact)
         roots = dict.fromkeys(map(self._root, values))
-        divisor = gcd(divisor, *(self._divisor.get(r, 0) for r in roots))
-        if not _size(divisor):
+        for root in roots:
+            whole = whole.joined(self._class.get(root, _Class()))
+        if not whole.size():
             return False
         first = next(iter(roots))
         for root in roots:
             self._parent[root] = first
-        self._divisor[first] = divisor
+        self._class[first] = whole
         return True
 
 
-def _size(divisor: int) -> int:
-    return next((s for s in SIZES if divisor % s == 0), 0)
+def _class_of(
+    values: Sequence[Value], multiples: Sequence[int] = (), *, is_exact: bool = False
+) -> _Class:
+    counts = frozenset(map(channels, values))
+    return _Class(gcd(*counts, *multiples), counts, is_exact)
 
 
 def _product(sizes: Iterable[int]) -> int:

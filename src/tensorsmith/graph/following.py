@@ -34,6 +34,7 @@ class Follow:
     images: operands and the result whose channels lie in blocks of one size. Other operands are
         broadcast to them, but for those at the places `plain`, which stay as they are.
     multiples: numbers of channels that consist of whole blocks, besides those of the images.
+    is_exact: whether the channels of the images, too, have to consist of whole blocks.
     attrs: the attributes for a size of blocks.
     """
 
@@ -41,6 +42,7 @@ class Follow:
     attrs: Callable[[int], Mapping[str, Any]]
     plain: frozenset[int] = frozenset()
     multiples: tuple[int, ...] = field(default=())
+    is_exact: bool = False
 
 
 def channels(value: object) -> int:
@@ -134,7 +136,8 @@ def _joined(apply: Apply) -> Follow | None:
         return None
     axis: Any = apply.attrs["axis"]
     attrs = {"axis": int(axis) % result.rank}
-    return Follow((*dict.fromkeys(parts), result), lambda _: attrs)
+    along = attrs["axis"] == CHANNELS
+    return Follow((*dict.fromkeys(parts), result), lambda _: attrs, is_exact=along)
 
 
 def _cut(apply: Apply) -> Follow | None:
@@ -165,7 +168,7 @@ def _cut(apply: Apply) -> Follow | None:
             "axes": tuple(axes),
         }
 
-    return Follow((x, result), attrs, multiples=multiples)
+    return Follow((x, result), attrs, multiples=multiples, is_exact=at is not None)
 
 
 def _padded(apply: Apply) -> Follow | None:

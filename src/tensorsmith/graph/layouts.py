@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from tensorsmith.arith import Analyzer
 from tensorsmith.graph.blocks import CONVOLUTIONS, Blocks, Convolution
 from tensorsmith.graph.following import CHANNELS, Follow, channels, is_point
 from tensorsmith.graph.kernel import Array, Operators
+from tensorsmith.graph.regions import Regions, elements, moved_elements
 from tensorsmith.graph.substitution import Substitution
 from tensorsmith.ir import Buffer, Const, Expr, IRModule, as_expr
 from tensorsmith.ir.graph import (
@@ -36,12 +37,6 @@ from tensorsmith.ops import OPERATORS
 from tensorsmith.ops.operator import placeholders, result_types
 from tensorsmith.ops.requirements import collecting
 
-LEAST_FLOPS: Final = 256.0
-"""Floating-point operations of convolutions that pay for one element put in blocks or back: it
-takes some 0.5 ns, in which a core does 50, of which a convolution of blocks saves a fifth."""
-USUAL: Final = 128.0
-"""What an extent that is not known is taken to be."""
-
 
 def choose_layouts(module: IRModule, *, operators: Operators = OPERATORS) -> IRModule:
     """Have images in blocks of channels between convolutions by known weights.
@@ -51,7 +46,7 @@ def choose_layouts(module: IRModule, *, operators: Operators = OPERATORS) -> IRM
     `tensorsmith.ops.channels`), or that only read such, and what follows them computes on blocks;
     `reshape` and `transpose` put images in blocks and back, once for all that read them so.
     Convolutions that are not worth what it costs to put their images in blocks and back stay as
-    they are: see `LEAST_FLOPS`. Gives `module` itself if there are none that are.
+    they are: see `tensorsmith.graph.regions`. Gives `module` itself if there are none that are.
     """
     graphs = {name: _function(graph, operators) for name, graph in module.graphs.items()}
     if all(graphs[name] is graph for name, graph in module.graphs.items()):
@@ -101,43 +96,6 @@ def _function(graph: GraphFunction, operators: Operators) -> GraphFunction:
 
 
 @dataclass(slots=True)
-class _Region:
-    """Values in blocks that are computed from each other.
-
-    work: operations of the convolutions. moved: elements that are put in blocks or back.
-    """
-
-    convolutions: list[Apply] = field(default_factory=list)
-    work: float = 0.0
-    moved: float = 0.0
-
-
-class _Regions:
-    """The region of each value in blocks."""
-
-    def __init__(self) -> None:
-        self._of: dict[Value, _Region] = {}
-
-    def join(self, values: Iterable[Value]) -> _Region:
-        """One region of all these values, which those of them have that have none."""
-        values = tuple(values)
-        found = list({id(r): r for v in values if (r := self._of.get(v)) is not None}.values())
-        whole = found[0] if found else _Region()
-        for other in found[1:]:
-            whole.convolutions += other.convolutions
-            whole.work += other.work
-            whole.moved += other.moved
-            self._of.update((v, whole) for v, r in self._of.items() if r is other)
-        self._of.update((v, whole) for v in values)
-        return whole
-
-    def poor(self) -> list[Apply]:
-        """The convolutions of regions that do not pay for what is moved."""
-        all_ = {id(r): r for r in self._of.values()}.values()
-        return [c for r in all_ if r.work < LEAST_FLOPS * r.moved for c in r.convolutions]
-
-
-@dataclass(slots=True)
 class _Scope:
     """What there is of each value at a place.
 
@@ -161,7 +119,7 @@ class _Walk:
     def __init__(self, operators: Operators, blocks: Blocks) -> None:
         self.operators = operators
         self.blocks = blocks
-        self.regions = _Regions()
+        self.regions = Regions()
         self.constants: dict[Value, Array] = {}
         self.replaced = Substitution()
         self.scope = _Scope()
@@ -225,11 +183,19 @@ class _Walk:
         """A convolution whose result is in blocks."""
         x, (result,) = apply.operands[0], apply.results
         assert x is not None
-        given = self.in_blocks(x) if self.blocks.of(x) else self.plain(x)
+        given = self.in_blocks(x) if self.reads_blocks(x, conv) else self.plain(x)
+        assert isinstance(given, Buffer)
         self.give(result, self.convolved(apply, given, self.blocks.of(result)))
         region = self.regions.join([v for v in (x, result) if v in self.scope.blocked])
         region.convolutions.append(apply)
-        region.work += conv.flops * _elements(result)
+        region.work += conv.flops * elements(result)
+
+    def reads_blocks(self, x: Buffer, conv: Convolution) -> bool:
+        """Whether a convolution is to read an image in blocks: if it can, and nothing has to be
+        padded for it."""
+        if x in self.scope.blocked or conv.is_depthwise:
+            return True
+        return self.blocks.of(x) > 0 and self.blocks.padded(x) == channels(x)
 
     def last_convolution(self, apply: Apply) -> None:
         """A convolution that reads blocks, of whose own channels there are no blocks."""
@@ -237,12 +203,35 @@ class _Walk:
         assert x is not None
         self.scope.plain[result] = self.convolved(apply, self.in_blocks(x), 0)
 
-    def convolved(self, apply: Apply, given: Value, size: int) -> Buffer:
+    def convolved(self, apply: Apply, given: Buffer, size: int) -> Buffer:
         """A convolution of `given` that makes blocks of `size`."""
-        rest = tuple(map(self.plain, (o for o in apply.operands[1:] if o is not None)))
+        x, weight, *rest = apply.operands
+        (result,) = apply.results
+        assert x is not None
+        assert weight is not None
+        read = self.blocks.padded(x) if given.rank > x.rank else channels(x)
+        made = self.blocks.padded(result) if size else channels(result)
         attrs = {**apply.attrs, "block": size}
-        op, name = CONVOLUTIONS[apply.op], apply.results[0].name
-        return self.apply(op, (given, *rest), attrs, name, apply)
+        more = {"in": read - channels(x), "out": made - channels(result)}
+        axes = ("out", "in") if apply.op == "conv" else ("in", "out")
+        conv = self.blocks.convolutions[apply]
+        if conv.is_depthwise:
+            attrs["groups"], more["in"] = made, 0
+        operands = [self.padded(weight, axes, more)]
+        operands += [self.padded(o, ("out",), more) for o in rest if o is not None]
+        op, name = CONVOLUTIONS[apply.op], result.name
+        return self.apply(op, (given, *operands), attrs, name, apply)
+
+    def padded(self, value: Buffer, axes: Sequence[str], more: Mapping[str, int]) -> Value:
+        """A weight or bias with more channels: zeros for what is read and nothing depends on, the
+        last one again for what is made."""
+        if not any(more[a] for a in axes):
+            return self.plain(value)
+        data = self.constants[value]
+        for d, axis in enumerate(axes):
+            around = [(0, more[axis] if k == d else 0) for k in range(data.ndim)]
+            data = np.pad(data, around, mode="constant" if axis == "in" else "edge")
+        return self.constant(data, value)
 
     def follows(self, follow: Follow) -> bool:
         """Whether an operator is to follow: it reads blocks of more than one point."""
@@ -266,7 +255,9 @@ class _Walk:
 
     def match(self, b: MatchShape, size: int) -> None:
         """Another view of the shape of blocks."""
-        made = Buffer(b.result.name, _blocked_shape(b.result, size), b.result.dtype)
+        count = as_expr(self.blocks.padded(b.result) // size)
+        shape = (b.result.shape[0], count, *b.result.shape[2:], as_expr(size))
+        made = Buffer(b.result.name, shape, b.result.dtype)
         operand = self.scope.blocked[b.operand]
         self.made.append(MatchShape(made, operand, sources=b.sources, span=b.span))
         self.give(b.result, made)
@@ -304,16 +295,21 @@ class _Walk:
             assert isinstance(value, Buffer)
             self.scope.only.discard(value)
             self.scope.plain[value] = self.put_back(value, self.scope.blocked[value])
-            self.regions.join((value,)).moved += _moved(value)
+            self.regions.join((value,)).moved += moved_elements(value)
         return self.replaced.value(value)
 
     def put_back(self, value: Buffer, blocked: Buffer) -> Buffer:
         """The plain form of what is in blocks."""
-        last = blocked.rank - 1
+        last, count = blocked.rank - 1, channels(value)
         if not is_point(value):
             axes = (0, CHANNELS, last, *range(2, last))
             blocked = self.apply("transpose", (blocked,), {"axes": axes}, value.name)
-        return self.apply("reshape", (blocked,), {"shape": value.shape}, value.name)
+        whole = (value.shape[0], as_expr(self.blocks.padded(value)), *value.shape[2:])
+        made = self.apply("reshape", (blocked,), {"shape": whole}, value.name)
+        if self.blocks.padded(value) == count:
+            return made
+        attrs = {"starts": (0,), "extents": (count,), "axes": (CHANNELS,)}
+        return self.apply("slice", (made,), attrs, value.name)
 
     def in_blocks(self, value: Value) -> Buffer:
         """The value with its channels in blocks."""
@@ -325,18 +321,27 @@ class _Walk:
                 found = self.divided_data(value, value.rank, size)
             else:
                 found = self.divided(value, value.shape, size)
-                self.regions.join((value,)).moved += _moved(value)
+                self.regions.join((value,)).moved += moved_elements(value)
             self.scope.blocked[value] = found
         return found
 
     def divided(self, value: Buffer, shape: Sequence[Expr], size: int) -> Buffer:
         """A plain value, by a shape of as many elements, in blocks."""
         axes = _axes_to_divide(len(shape) + 1)
-        count = Analyzer().simplify(shape[CHANNELS] // size)
-        parts = (shape[0], count, as_expr(size), *shape[2:])
         operand = self.plain(value)
+        extent = shape[CHANNELS]
+        assert isinstance(extent, Const)
+        given = int(extent.value)
+        count = -(-given // size)
+        if count * size > given:
+            operand = self.apply("reshape", (operand,), {"shape": tuple(shape)}, value.name)
+            zeros = (0,) * len(shape)
+            after = (0, count * size - given, *zeros[2:])
+            attrs = {"before": zeros, "after": after, "mode": "edge"}
+            operand = self.apply("pad", (operand,), attrs, value.name)
+        parts = (shape[0], as_expr(count), as_expr(size), *shape[2:])
         if all(_is_one(e) for e in shape[2:]):
-            whole = (shape[0], count, *shape[2:], as_expr(size))
+            whole = (shape[0], as_expr(count), *shape[2:], as_expr(size))
             return self.apply("reshape", (operand,), {"shape": whole}, value.name)
         apart = self.apply("reshape", (operand,), {"shape": parts}, value.name)
         return self.apply("transpose", (apart,), {"axes": axes}, value.name)
@@ -344,8 +349,11 @@ class _Walk:
     def divided_data(self, value: Buffer, rank: int, size: int) -> Buffer:
         """A constant that is broadcast to images of `rank`, in blocks."""
         data = self.constants[value]
-        n, c, *image = (1,) * (rank - data.ndim) + data.shape
-        return self.constant(np.moveaxis(data.reshape((n, c // size, size, *image)), 2, -1), value)
+        whole = data.reshape((1,) * (rank - data.ndim) + data.shape)
+        more = -whole.shape[CHANNELS] % size
+        whole = np.pad(whole, [(0, more if d == CHANNELS else 0) for d in range(rank)], mode="edge")
+        n, c, *image = whole.shape
+        return self.constant(np.moveaxis(whole.reshape((n, c // size, size, *image)), 2, -1), value)
 
     def aligned(self, value: Value, rank: int, size: int) -> Buffer:
         """An operand that is broadcast to images of `rank`, in blocks of `size` where they are."""
@@ -383,22 +391,3 @@ class _Walk:
 
 def _is_one(extent: Expr) -> bool:
     return isinstance(extent, Const) and extent.value == 1
-
-
-def _blocked_shape(value: Buffer, size: int) -> tuple[Expr, ...]:
-    """The shape of a value in blocks."""
-    count = as_expr(channels(value) // size)
-    return (value.shape[0], count, *value.shape[2:], as_expr(size))
-
-
-def _elements(value: Buffer) -> float:
-    """Elements of a tensor; extents that are not known count as usual ones."""
-    size = 1.0
-    for extent in value.shape:
-        size *= float(extent.value) if isinstance(extent, Const) else USUAL
-    return size
-
-
-def _moved(value: Buffer) -> float:
-    """Elements to move where a value is put in blocks or back: none of points."""
-    return 0.0 if is_point(value) else _elements(value)
