@@ -13,6 +13,7 @@ from tensorsmith.arith import simplify
 from tensorsmith.codegen import build
 from tensorsmith.ir import Block, Expr, LoopKind, Select, TensorProgram, as_expr, substitute
 from tensorsmith.schedule import Fallback, default_schedule
+from tensorsmith.schedule.defaults import direct
 from tensorsmith.schedule.tree import blocks_in, sites
 from tensorsmith.target import Target
 from tensorsmith.verify import verify
@@ -188,14 +189,28 @@ LAYERS = (
 )
 
 
-@pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda x: f"{x.channels}-{x.made}-{x.height}")
-def test_layers_of_every_kind(layer: Layer, *, symbolic: bool) -> None:
-    if symbolic and layer.kernel > 1 + 2 * layer.pad:
-        pytest.skip("the image may be smaller than the window")
-    text = str(check(replace(layer, symbolic=symbolic)).body)
+def test_layers_of_every_kind(layer: Layer) -> None:
+    text = str(check(layer).body)
     assert "W_reindex[" in text, "the weights are packed"
     assert "X_reindex" not in text, "the image is not"
+
+
+@pytest.mark.parametrize("number", [0, 3, 5, 6, 8, 12, 14])
+def test_layers_of_any_height_and_width(number: int) -> None:
+    check(replace(LAYERS[number], symbolic=True))
+
+
+@pytest.mark.parametrize("number", [2, 3, 5, 6, 8, 9, 13])
+@pytest.mark.parametrize("cache", [1 << 14, 1 << 21])
+def test_parts_of_an_image_on_threads(
+    number: int, cache: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "PARALLEL_FLOPS", 1.0)
+    monkeypatch.setattr(direct, "PARALLEL_COPY", 1)
+    target = replace(HOST, caches=replace(HOST.caches, l2=cache), cores=2)
+    scheduled = check(replace(LAYERS[number], symbolic=number % 2 == 0), target)
+    assert "T.parallel" in str(scheduled.body)
 
 
 @pytest.mark.skipif(not can_run(V3), reason="this machine has not its instructions")

@@ -72,13 +72,17 @@ class Roles:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """The loops outside of a tile. outer: over the image, outermost first, those over its parts
-    before the others; channels: over tiles of channels, which stand inside of the loops over parts;
-    tile: over tiles of pixels, the innermost."""
+    """The loops outside of a tile, outermost first: over parts of the image, over tiles of
+    channels, and over the tiles of a part. If the last are none, a part is one tile."""
 
-    outer: list[LoopRef]
+    parts: list[LoopRef]
     channels: list[LoopRef]
-    tile: LoopRef
+    tiles: list[LoopRef]
+
+    @property
+    def last(self) -> LoopRef:
+        """The innermost of them."""
+        return [*self.parts, *self.channels, *self.tiles][-1]
 
 
 def direct_roles(s: Schedule, block: Block, what: Contraction) -> Roles | None:
@@ -139,32 +143,32 @@ def schedule_direct(
     _check_loops(s, ref, block)
     lanes = _lanes(block, roles, target)
     tiles = _tiles(block, roles, lanes, target)
-    part = image_part(block, what, roles.outer, target)
     weights = s.reindex(ref, what.right.buffer.name, "read")
     result = s.cache_write(ref, 0, "local")
     image = image_of(s, ref, what.left.buffer, (roles.pixel, tiles.pixels), free)
     result = with_users(s, result, (), free)
-    _lay_out_weights(
-        s, ref, store_of(block_of(s, weights)).buffer, roles, tiles.inner * lanes, tiles
-    )
+    axes = (*roles.outer, roles.pixel)
+    part = image_part(block, what, axes, tiles.pixels, target)
+    packed = store_of(block_of(s, weights)).buffer
+    _lay_out_weights(s, ref, packed, roles, tiles.inner * lanes, tiles)
     nest = _nest(s, ref, roles, tiles, lanes, part)
-    s.reverse_compute_at(result, nest.tile)
-    _finish(s, ref, result, nest.tile, lanes)
-    shared = [] if _is_constant(s, what.right) else [weights]
+    s.reverse_compute_at(result, nest.last)
+    _finish(s, ref, result, nest.last, lanes)
+    work = 2.0 * prod(likely_extent(it.extent) for it in block.iters)
+    on_threads = target.cores > 1 and work >= PARALLEL_FLOPS
+    parts = nest.parts
+    if on_threads:  # first, so that each thread has a copy of its own of what is copied in a loop
+        parts = _parallel(s, nest.parts or [*nest.channels, *nest.tiles], target)
     if image is not None:
         if part.depth:
-            s.compute_at(image, nest.outer[part.depth - 1])
-        else:
-            shared.append(image)
+            s.compute_at(image, parts[-1])
         vectorise(s, image, target)
     s.vectorize(s.get_loops(weights)[-1])
-    work = 2.0 * prod(likely_extent(it.extent) for it in block.iters)
-    if target.cores > 1 and work >= PARALLEL_FLOPS:
-        whole = [*nest.channels, *nest.outer] or [nest.tile]
-        _parallel(s, nest.outer[: part.depth] if part.depth else whole, target)
-        for copy in shared:
-            if prod(likely_extent(it.extent) for it in block_of(s, copy).iters) >= PARALLEL_COPY:
-                s.parallel(s.get_loops(copy)[0])
+    shared = [] if _is_constant(s, what.right) else [weights]
+    shared += [image] if image is not None and not part.depth else []
+    for copy in shared if on_threads else ():
+        if prod(likely_extent(it.extent) for it in block_of(s, copy).iters) >= PARALLEL_COPY:
+            s.parallel(s.get_loops(copy)[0])
 
 
 def _tiles(block: Block, roles: Roles, lanes: int, target: Target) -> DirectTiles:
@@ -228,17 +232,13 @@ def _nest(
     """Tile the loops."""
     loops = s.get_loops(ref)
     block = block_of(s, ref)
-    outer = [loops[at] for at in roles.outer]
-    inside: list[LoopRef] = []
-    if part.depth:
-        at = part.depth - 1
-        extent = known_extent(block.iters[roles.outer[at]].extent)
-        if part.rows > 1:
-            rows = 1 if part.rows == extent else None, part.rows
-            outer[at], row = s.split(outer[at], rows)
-            inside = [row]
-    head, tail = outer[: part.depth], outer[part.depth :]
     tile, pixel = s.split(loops[roles.pixel], [None, tiles.pixels])
+    axes = [*(loops[at] for at in roles.outer), tile]
+    inside: list[LoopRef] = []
+    if part.rows > 1:
+        axes[part.depth - 1], row = s.split(axes[part.depth - 1], [None, part.rows])
+        inside = [row]
+    head, tail = axes[: part.depth], [*inside, *axes[part.depth :]]
     channels = [loops[at] for at in roles.blocks]
     inner: list[LoopRef] = []
     if channels and tiles.blocks > 1:
@@ -257,11 +257,11 @@ def _nest(
     if tiles.steps(extent) < extent:
         steps, step = s.split(step, [None, tiles.steps(extent)])
         sums.append(steps)
-    s.reorder(*head, *channels, *inside, *tail, tile, *sums, step, pixel, *inner, lane)
+    s.reorder(*head, *channels, *tail, *sums, step, pixel, *inner, lane)
     for x in (step, pixel, *inner):
         s.unroll(x)
     s.vectorize(lane)
-    return Nest([*head, *inside, *tail], channels, tile)
+    return Nest(head, channels, tail)
 
 
 def _finish(s: Schedule, ref: BlockRef, result: BlockRef, last: LoopRef, lanes: int) -> None:
@@ -299,8 +299,9 @@ def _inside(s: Schedule, ref: BlockRef, loop: LoopRef) -> list[LoopRef]:
     return loops[[x.var for x in loops].index(loop.var) + 1 :]
 
 
-def _parallel(s: Schedule, loops: Sequence[LoopRef], target: Target) -> None:
-    """Run outer loops on threads: as many of them as it takes for even shares."""
+def _parallel(s: Schedule, loops: Sequence[LoopRef], target: Target) -> list[LoopRef]:
+    """Run outer loops on threads, as many of them as it takes for even shares, as one loop. Gives
+    the loops as they are then."""
     taken: list[LoopRef] = []
     count = 1
     for x in loops:
@@ -314,4 +315,6 @@ def _parallel(s: Schedule, loops: Sequence[LoopRef], target: Target) -> None:
         count *= extent
         if count % target.cores == 0 or count >= 4 * target.cores:
             break
-    s.parallel(s.fuse(*taken) if len(taken) > 1 else taken[0])
+    outer = s.fuse(*taken) if len(taken) > 1 else taken[0]
+    s.parallel(outer)
+    return [outer, *loops[len(taken) :]]

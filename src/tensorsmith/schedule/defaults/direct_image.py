@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection
 from dataclasses import dataclass
+from math import prod
 
 from tensorsmith.arith import Analyzer
 from tensorsmith.ir import Block, Buffer, Const, Expr, Load, Store, free_vars, substitute
@@ -15,14 +16,16 @@ from tensorsmith.schedule.refs import BlockRef
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.target import Target
 
+UNKNOWN = 64
+"""Pixels along an axis of the image of which the call alone tells how many there are."""
 FEWEST_ROWS = 4
 """Rows of the result that are computed from one copy of rows of the image, where these overlap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """For how many of the outer iterators the image is taken apart: `depth` of them, of the last
-    one `rows` at a time; depth 0 for the whole of it."""
+    """For how many of the axes of the image it is taken apart: `depth` of them, of the last one
+    `rows` at a time; depth 0 for the whole of it."""
 
     depth: int
     rows: int = 1
@@ -45,25 +48,36 @@ def store_of(block: Block) -> Store:
     return block.body
 
 
-def image_part(block: Block, what: Contraction, outer: tuple[int, ...], target: Target) -> Part:
+def image_part(
+    block: Block, what: Contraction, axes: tuple[int, ...], pixels: int, target: Target
+) -> Part:
     """Into what parts to cut the image, so that each stays in the second-level cache while all
-    channels are computed from it."""
-    budget = target.caches.l2 // 2
-    extents = [likely_extent(block.iters[at].extent) for at in outer]
-    size = what.left.dtype.bytes
+    channels are computed from it.
+
+    axes: the iterators over the image, outermost first, by place; the last one goes by tiles of
+    `pixels`. Small parts leave room for weights that fit beside them, and for the result; others
+    are worth reading such weights less often.
+    """
     counts = {at: likely_extent(it.extent) for at, it in enumerate(block.iters)}
-    if _footprint(block, what.left, counts) * size <= budget:
+    counts.update((at, UNKNOWN) for at in axes if known_extent(block.iters[at].extent) is None)
+    weights = prod(counts[at] for at in (*what.n, *what.k)) * what.right.dtype.bytes
+    l2 = target.caches.l2
+    budget = (l2 // 8 if weights <= l2 // 4 else l2 // 2) // what.left.dtype.bytes
+    steps = _steps(block, what.left)
+    if _footprint(steps, counts) <= budget:
         return Part(0)
-    for depth, at in enumerate(outer, 1):
-        extent = extents[depth - 1]
-        least = min(extent, FEWEST_ROWS if overlaps(block, what, at) else 1)
-        rows = extent
-        while rows >= least:
-            if _footprint(block, what.left, {**counts, at: rows}) * size <= budget:
+    for depth, at in enumerate(axes, 1):
+        unit = pixels if at == axes[-1] else 1
+        extent = -(-counts[at] // unit)
+        fewest = FEWEST_ROWS if unit == 1 and overlaps(block, what, at) else 1
+        for parts in range(target.cores if extent >= target.cores else 1, extent + 1):
+            rows = -(-extent // parts)
+            if rows < fewest:
+                break
+            if _footprint(steps, {**counts, at: rows * unit}) <= budget:
                 return Part(depth, rows)
-            rows = rows // 2 if rows > 1 else 0
-        counts[at] = 1
-    return Part(len(outer), min(extents[-1], FEWEST_ROWS)) if extents else Part(0)
+        counts[at] = unit
+    return Part(len(axes))
 
 
 def overlaps(block: Block, what: Contraction, at: int) -> bool:
@@ -73,18 +87,22 @@ def overlaps(block: Block, what: Contraction, at: int) -> bool:
     return any(var in u and not sums.isdisjoint(u) for u in used)
 
 
-def _footprint(block: Block, image: Load, counts: dict[int, int]) -> int:
-    """Elements of the image that are read for so many values of each iterator."""
+def _steps(block: Block, image: Load) -> list[dict[int, int]]:
+    """For each dimension of the image how far the iterators, by place, move in it."""
     facts = Analyzer()
-    total = 1
+    found = []
     for index in image.indices:
-        extent = 1
-        for at, it in enumerate(block.iters):
-            if it.var in free_vars(index):
-                step = facts.simplify(substitute(index, {it.var: it.var + 1}) - index)
-                extent += (counts[at] - 1) * (known_extent(step) or 1)
-        total *= extent
-    return total
+        used = {at: it.var for at, it in enumerate(block.iters) if it.var in free_vars(index)}
+        moves = {
+            at: facts.simplify(substitute(index, {v: v + 1}) - index) for at, v in used.items()
+        }
+        found.append({at: known_extent(step) or 1 for at, step in moves.items()})
+    return found
+
+
+def _footprint(steps: list[dict[int, int]], counts: dict[int, int]) -> int:
+    """Elements of the image that are read for so many values of each iterator."""
+    return prod(1 + sum((counts[at] - 1) * step for at, step in d.items()) for d in steps)
 
 
 def image_of(
