@@ -15,7 +15,7 @@ from tensorsmith.codegen import build
 from tensorsmith.evaluate import interpret
 from tensorsmith.ir import LoopKind, TensorProgram
 from tensorsmith.ir.rewrite import statements
-from tensorsmith.ops.convolution import blocked_conv
+from tensorsmith.ops.convolution import blocked_conv, conv
 from tensorsmith.ops.pooling import average_pool, max_pool
 from tensorsmith.schedule import default_schedule
 from tensorsmith.target import Target
@@ -167,6 +167,39 @@ def test_every_target_has_its_vectors(name: str, kind: str) -> None:
 def test_one_program_for_all_images(image: tuple[int, int]) -> None:
     case = dataclasses.replace(SMALL, image=image, symbolic=True)
     check(case, Target.host(), native=True)
+
+
+@settings(deadline=None, max_examples=8, suppress_health_check=SLOW)
+@given(cases(), st.sampled_from((1, 2)))
+def test_windows_along_the_fastest_axis(case: Case, cores: int) -> None:
+    """The same image, one channel after the other."""
+    target = dataclasses.replace(Target.host(), cores=cores)
+    case = dataclasses.replace(case, follow="")
+    channels = case.blocks * case.lanes
+    image = (T.dim("h"), T.dim("w")) if case.symbolic else case.image
+    x = te.placeholder((1, channels, *image), name="x")
+    attrs = {"strides": case.strides, "pads": (case.pads,) * 4}
+    given = [x]
+    if case.kind == "conv":
+        given.append(te.placeholder((channels, 1, *case.kernel), name="w"))
+        made = conv(*given, groups=channels, dilations=(case.spread,) * 2, **attrs)
+    elif case.kind == "max":
+        made = max_pool(x, kernel=case.kernel, **attrs)
+    else:
+        made = average_pool(x, kernel=case.kernel, count_pads=True, **attrs)
+    program = te.program(given, made, "windows", attrs={"contract": True})
+    scheduled = default_schedule(program, target).program
+    verify(scheduled)
+    arrays = case.arrays(np.random.default_rng(1))
+    expected = _plain(case.reference(arrays))
+    out = np.full(expected.shape, np.nan, np.float32)
+    build(scheduled, target, threads=2, cache=False)(_plain(arrays[0]), *arrays[1:], out)
+    np.testing.assert_allclose(out, expected, rtol=1e-6)
+
+
+def _plain(blocked: np.ndarray) -> np.ndarray:
+    n, blocks, h, w, lanes = blocked.shape
+    return np.ascontiguousarray(blocked.transpose(0, 1, 4, 2, 3)).reshape(n, blocks * lanes, h, w)
 
 
 def test_windows_side_by_side_share_what_they_load() -> None:

@@ -61,8 +61,9 @@ def default_schedule(
     notes: list[Fallback] = [] if fallbacks is None else fallbacks
     rest = [b.name for b in blocks_in(s.program.body)]
     constants = constants_of(s)
-    for name in rest:
-        attempt(s, functools.partial(with_rows, s, s.get_block(name)))
+    for ref in map(s.get_block, rest):
+        if windows(block_of(s, ref)) is None:
+            attempt(s, functools.partial(with_rows, s, ref))
     rest = _take_chains(s, rest, target, notes)
     for name in list(rest):
         if name not in rest or product(block_of(s, s.get_block(name)), constants) is None:
