@@ -180,8 +180,7 @@ def schedule_chain(s: Schedule, chain: Chain, target: Target, free: Collection[s
     s.compute_at(second.block, column, preserve_unit_loops=True)
     for ref in (*middle, first.made):
         s.compute_at(ref, row, preserve_unit_loops=True)
-    *_, i, tile, lane = s.get_loops(first.made)
-    s.reorder(tile, i, lane)
+    tile = _over_tiles(s, first.made, VECTORS * lanes)
     s.compute_at(first.block, tile, preserve_unit_loops=True)
     s.compute_at(first.left, row, preserve_unit_loops=True)
     for ref in (first.right.pack, second.right):
@@ -266,6 +265,18 @@ def _padded(s: Schedule, chain: Chain, rows: int, columns: int) -> _First:
     tiles = IndexMap(inputs, (*outer, m, n // columns, n % columns))
     s.transform_layout(store, made_in.name, tiles)
     return _First(product.block, store, left, right)
+
+
+def _over_tiles(s: Schedule, made: BlockRef, columns: int) -> LoopRef:
+    """The loop over tiles of columns of the first product, with rows inside."""
+    *_, i, tile, lane = s.get_loops(made)
+    block = block_of(s, made)
+    assert isinstance(block.body, Store)
+    if not isinstance(block.body.indices[-1], Var):
+        i = tile
+        tile, lane = s.split(lane, [None, columns])
+    s.reorder(tile, i, lane)
+    return tile
 
 
 def _stored(s: Schedule, ref: BlockRef) -> Buffer:
