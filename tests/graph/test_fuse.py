@@ -173,3 +173,19 @@ def test_what_others_read_does_not_move() -> None:
     turned = b("transpose", x, axes=(1, 0))
     module = IRModule.of(b.function("main", [b("neg", turned)]))
     assert move_up(module) is module
+
+
+def test_products_with_weights_stay_apart() -> None:
+    def chain(*, turned: bool, known: bool) -> list[str]:
+        b = GraphBuilder(OPERATORS)
+        x = b.param("x", (8, 16), "float32")
+        makes = b.constant if known else (lambda data: b.param("w", data.shape, "float32"))
+        weights = [makes(Weights()(16, 16)) for _ in range(2)]
+        if turned:
+            weights = [b("transpose", w, axes=(1, 0)) for w in weights]
+        rows = b("softmax", b("matmul", x, weights[0]), axis=-1)
+        return kernels(b, b("matmul", rows, weights[1]))
+
+    for turned in (False, True):
+        assert len(chain(turned=turned, known=False)) == 1
+        assert len(chain(turned=turned, known=True)) > 1

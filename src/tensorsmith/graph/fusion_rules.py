@@ -125,7 +125,7 @@ class Rules:
         """The groups of two products, the second of which is `node`, and of what is done between
         them row by row, if nothing else needs what they hand on; the first comes first."""
         last = self.parts[node.position]
-        if node.kind is not Kind.CONTRACTION or node.contractions != 1:
+        if node.kind is not Kind.CONTRACTION or node.contractions != 1 or self._has_weight(last):
             return []
         for value, rows in node.operand_rows.items():
             if rows < value.rank - 1 or rows < 1:
@@ -146,7 +146,7 @@ class Rules:
             groups.insert(0, part)
             if part.kind is Kind.CONTRACTION:
                 single = sum(n.contractions for n in part.nodes) == 1
-                return groups if single and reduces else []
+                return groups if single and reduces and not self._has_weight(part) else []
             if part.kind is not Kind.REDUCTION or self._keeps_rows(part, part):
                 return []
             reduces = True
@@ -155,6 +155,17 @@ class Rules:
             if len(large) != 1:
                 return []
             (value,) = large
+
+    def _has_weight(self, part: Part) -> bool:
+        """Whether a product of the group has an operand that is made of constants alone: it is
+        packed once, and products with few rows read it as fast as memory gives it."""
+        fixed: set[Buffer] = set(self.constants)
+        for n in sorted(part.nodes, key=lambda n: n.position):
+            if n.kind is Kind.CONTRACTION and not fixed.isdisjoint(n.access):
+                return True
+            if fixed.issuperset(n.access):
+                fixed.update(n.apply.results)
+        return False
 
     def _hands_on(self, part: Part, value: Buffer, to: Part) -> bool:
         """Whether a group makes this value alone, for another group alone."""
