@@ -33,6 +33,17 @@ def test_top_k(k, largest, symbolic):
     np.testing.assert_array_equal(values, np.take_along_axis(x, expected, 1))
 
 
+@pytest.mark.parametrize("order", ["random", "rising", "falling", "equal"])
+@pytest.mark.parametrize("k", [1, 2, 31, 64])
+def test_the_first_of_many(k, order):
+    x = random(np.random.default_rng(3), (3, 200), "float32", 0, 40)
+    x = {"random": x, "rising": np.sort(x), "falling": -np.sort(-x), "equal": 0 * x}[order]
+    values, at = compute("top_k", x, k=k, native=True)
+    expected = np.argsort(-x, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(at, expected)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, expected, 1))
+
+
 def test_nan_is_the_greatest():
     x = np.array([1, np.nan, -np.inf, np.inf, np.nan], np.float32)
     _, at = compute("sort", x)
