@@ -38,7 +38,7 @@ bench: $(VENV)/.bench ## Everything against every peer, on 1 and 2 threads, into
 	$(BIN)/python bench/report.py --update --html bench/results/report.html
 
 bench-quick: $(VENV)/.bench-quick ## Some models and operators against some peers, within five minutes.
-	@set -e; for s in $(SUITES); do echo "$$s"; $(MEASURE) $$s --quick --seconds 0.3 \
+	@set -e; for s in $(SUITES); do echo "$$s"; $(MEASURE) $$s --quick --rounds 4 --seconds 0.2 \
 		--peers onnxruntime openvino torch numpy --json bench/results/quick/$$(basename $$s .py).json; done
 	$(BIN)/python bench/report.py bench/results/quick/*.json --html bench/results/quick/report.html
 

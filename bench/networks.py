@@ -24,7 +24,7 @@ RELATIVE_QUANTISED = 5e-2
 """The same for models whose activations are rounded to 8 bits, where each peer rounds at places of
 its own."""
 QUICK = (
-    *("minilm-l3@0", "minilm-l6-int8@0", "silero-vad-sequence@0", "ocr-angle@0", "magika@0"),
+    *("minilm-l3@0", "minilm-l6-int8@0", "silero-vad-sequence@0", "magika@0"),
     *("resnet50", "squeezenet", "shufflenet"),
 )
 
