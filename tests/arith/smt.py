@@ -149,14 +149,21 @@ UNSIGNED = _BITS | {
 }
 
 
-def proves(condition: Expr, left: Expr, right: Expr, *, timeout_ms: int = 10_000) -> bool:
+ATTEMPTS = ({}, {"smt.arith.solver": 6}, {"smt.random_seed": 7})
+"""Settings of the solver, tried in turn: which of them decides products of variables is luck."""
+
+
+def proves(condition: Expr, left: Expr, right: Expr, *, timeout_ms: int = 20_000) -> bool:
     """Whether z3 proves ``left == right`` wherever `condition` holds. Raises if it cannot tell."""
     encoder = Encoder()
     a, b, c = (encoder.encode(e) for e in (left, right, condition))
-    solver = z3.Solver()
-    solver.set("timeout", timeout_ms)
-    solver.add(*encoder.facts, c, a != b)
-    answer = solver.check()
-    if answer == z3.unknown:
-        raise TimeoutError(f"z3 cannot tell within {timeout_ms} ms: {solver.reason_unknown()}")
-    return bool(answer == z3.unsat)
+    for settings in ATTEMPTS:
+        solver = z3.Solver()
+        solver.set("timeout", timeout_ms)
+        for name, value in settings.items():
+            solver.set(name, value)
+        solver.add(*encoder.facts, c, a != b)
+        answer = solver.check()
+        if answer != z3.unknown:
+            return bool(answer == z3.unsat)
+    raise TimeoutError(f"z3 cannot tell within {timeout_ms} ms: {solver.reason_unknown()}")

@@ -11,7 +11,7 @@ import pytest
 
 from arith.smt import proves
 from tensorsmith.arith import Analyzer
-from tensorsmith.arith.rules import FLOAT, INTEGER_RULES, RULES, Rule, n
+from tensorsmith.arith.rules import FLOAT, INTEGER_RULES, RULES, Rule
 from tensorsmith.ir.expr import Const, Expr, Var, as_expr, free_vars, substitute
 
 CASES = [
@@ -64,7 +64,7 @@ def _value(v: Var, choose: random.Random) -> Const:
     if v.dtype.name == "bool":
         return Const(choose.random() < 0.5, v.dtype)
     if v.dtype.name == "index":
-        low = -40 if v is not n else 1
+        low = -40 if v.low is None else v.low
         return Const(choose.randint(low, 40), v.dtype)
     return Const(choose.randint(v.dtype.min_value, v.dtype.max_value), v.dtype)
 

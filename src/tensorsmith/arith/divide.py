@@ -9,11 +9,16 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING, Final
 
+from tensorsmith.arith.divide_symbolic import (
+    div_symbolic,
+    divided_again,
+    is_positive,
+    mod_symbolic,
+)
 from tensorsmith.arith.polynomial import (
     Monomial,
     Polynomial,
     add_scaled,
-    constant,
     difference,
     divide_monomial,
     fits,
@@ -57,7 +62,8 @@ def floor_div(facts: Analyzer, e: Expr) -> Expr:
     """``a // b`` in canonical form."""
     a, b = e.args
     if type(b) is not Const:
-        return _div_symbolic(facts, e, a, b)
+        total = dict(facts.polynomial(div_symbolic(facts, e)))
+        return _merged(facts, total, e)
     c = int(b.value)
     if c == 0:
         return e
@@ -152,52 +158,15 @@ def _div_atom(facts: Analyzer, rest: Polynomial, inner: Expr, c: int) -> Expr:
             add_scaled(total, {(): 1}, k * d)
             if d and fits(total) and fits({(): c * d}):
                 return _div_const(facts, total, c * d, FloorDiv(inner, Const(c, index)))
+            return FloorDiv(inner, Const(c, index))
+        if type(x) is FloorDiv:
+            return facts.simplify(divided_again(facts, x, k, Const(c, index)))
         if type(x) is FloorMod and type(x.args[1]) is Const and not k:
             m = int(x.args[1].value)
             if m > 0 and m % c == 0:  # div-mod
                 part = _div_const(facts, facts.polynomial(x.args[0]), c, inner)
                 return _mod_const(facts, facts.polynomial(part), m // c)
     return FloorDiv(inner, Const(c, index))
-
-
-def _div_symbolic(facts: Analyzer, e: Expr, a: Expr, b: Expr) -> Expr:
-    if a is b:  # div-self
-        return Const(1, index)
-    p, d = facts.polynomial(a), facts.polynomial(b)
-    quotient, rest = _divide_polynomial(facts, p, d)
-    if not rest or _in_divisor(facts, rest, d):  # div-symbolic
-        return _merged(facts, quotient, e)
-    if not quotient:
-        return e
-    if not fits(rest):
-        return e
-    return _sum(facts, quotient, FloorDiv(_make(facts, rest), b), 1, e)
-
-
-def _divide_polynomial(
-    facts: Analyzer, p: Polynomial, d: Polynomial
-) -> tuple[Polynomial, Polynomial]:
-    """``(q, r)`` with ``p == d * q + r``: the terms of p that d's leading term divides go to q."""
-    lead = max(d, key=lambda m: (len(m), [facts.keys[x] for x in m]))
-    quotient: Polynomial = {}
-    rest = dict(p)
-    for m, k in p.items():
-        ratio = divide_monomial(m, lead)
-        if ratio is None or k % d[lead]:
-            continue
-        step = {ratio: k // d[lead]}
-        add_scaled(quotient, step, 1)
-        add_scaled(rest, product(step, d, facts.keys), -1)
-    if len(d) > 1 and rest and not _in_divisor(facts, rest, d):
-        return {}, p  # with several terms in d, a division that leaves a rest need not shrink
-    return quotient, rest
-
-
-def _in_divisor(facts: Analyzer, rest: Polynomial, d: Polynomial) -> bool:
-    """Whether ``0 <= rest < d``."""
-    above = difference(d, rest)
-    add_scaled(above, {(): 1}, -1)
-    return prove_nonnegative(facts, rest) and prove_nonnegative(facts, above)
 
 
 # --- Remainders ------------------------------------------------------------------------------
@@ -207,7 +176,7 @@ def floor_mod(facts: Analyzer, e: Expr) -> Expr:
     """``a % b`` in canonical form."""
     a, b = e.args
     if type(b) is not Const:
-        return _mod_symbolic(facts, e, a, b)
+        return mod_symbolic(facts, e)
     c = int(b.value)
     if c == 0:
         return e
@@ -263,18 +232,6 @@ def _drop_inner_modulo(rest: Polynomial, facts: Analyzer, c: int) -> Polynomial:
             add_scaled(total, facts.polynomial(x), k)
             return _drop_inner_modulo(_split_multiples(total, c)[1], facts, c)
     return rest
-
-
-def _mod_symbolic(facts: Analyzer, e: Expr, a: Expr, b: Expr) -> Expr:
-    if a is b:  # mod-self
-        return Const(0, index)
-    p, d = facts.polynomial(a), facts.polynomial(b)
-    quotient, rest = _divide_polynomial(facts, p, d)
-    if not rest or _in_divisor(facts, rest, d):  # mod-symbolic
-        return _make(facts, rest)
-    if not quotient or not fits(rest):
-        return e
-    return FloorMod(_make(facts, rest), b)
 
 
 # --- Truncating division ---------------------------------------------------------------------
@@ -358,24 +315,22 @@ def _whole(facts: Analyzer, x: Expr, k: Expr, y: Expr) -> Expr | None:
     """What ``y * k + x % k`` is, if y is ``x // k`` or a remainder of it."""
     if type(y) is FloorDiv and _is_quotient(facts, y, x, k):
         return x
-    if type(y) is FloorMod and type(k) is Const:
-        inner, m = y.args
-        if (
-            type(m) is Const
-            and m.value > 0
-            and type(inner) is FloorDiv
-            and _is_quotient(facts, inner, x, k)
-        ):
-            both = int(k.value) * int(m.value)
-            return _mod_const(facts, facts.polynomial(x), both) if fits({(): both}) else None
-    return None
+    if type(y) is not FloorMod:
+        return None
+    inner, m = y.args
+    if type(inner) is not FloorDiv or not _is_quotient(facts, inner, x, k):
+        return None
+    if not is_positive(facts, m):
+        return None
+    both = product(facts.polynomial(k), facts.polynomial(m), facts.keys)
+    return facts.simplify(FloorMod(x, _make(facts, both))) if fits(both) else None
 
 
 def _is_quotient(facts: Analyzer, y: Expr, x: Expr, k: Expr) -> bool:
     """Whether ``y == x // k``; canonical quotients of a quotient have one divisor (div-div)."""
     if y.args[0] is x and y.args[1] is k:
         return True
-    if type(x) is FloorDiv and type(x.args[1]) is Const and type(k) is Const:
-        both = int(k.value) * int(x.args[1].value)
-        return y.args[0] is x.args[0] and constant(facts.polynomial(y.args[1])) == both
-    return False
+    if type(x) is not FloorDiv or y.args[0] is not x.args[0]:
+        return False
+    both = product(facts.polynomial(k), facts.polynomial(x.args[1]), facts.keys)
+    return facts.polynomial(y.args[1]) == both

@@ -184,8 +184,13 @@ class _Proof:
         if isinstance(atom, Select):
             return [(put(of(atom.args[1])), put(of(atom.args[2])))]
         ways: list[tuple[Polynomial, ...]] = []
-        if isinstance(atom, FloorDiv):
-            ways += self.replace_quotient(atom, coefficient, rest, sign)
+        if isinstance(atom, FloorDiv) and self.positive(atom.args[1]):
+            ways.append((self.replace_quotient(atom, coefficient, rest, sign),))
+            end_of_all = self.end_of_quotient(atom, lower=sign > 0)
+            if end_of_all is not None:
+                # The ends tell less where what is divided stands elsewhere in the polynomial, too.
+                at = 1 if _share_variables(atom, rest) else 0
+                ways.insert(at, (put(end_of_all),))
         if isinstance(atom, FloorMod) and sign < 0 and self.positive(atom.args[1]):
             top = dict(of(atom.args[1]))
             add_scaled(top, {(): 1}, -self.gaps(*atom.args)[1])
@@ -200,15 +205,13 @@ class _Proof:
 
     def replace_quotient(
         self, atom: FloorDiv, coefficient: Polynomial, rest: Polynomial, sign: int
-    ) -> list[tuple[Polynomial, ...]]:
+    ) -> Polynomial:
         """From ``d * (x // d) == x - x % d`` for d > 0 and the ends of ``x % d``, after multiplying
         all by d.
 
         The polynomial is an integer, so it is not negative once d times it is more than -d.
         """
         x, d = atom.args
-        if not self.positive(d):
-            return []
         divisor = self.facts.polynomial(d)
         end = dict(self.facts.polynomial(x))
         least, below = self.gaps(x, d)
@@ -221,7 +224,33 @@ class _Proof:
         add_scaled(result, product(coefficient, end, self.facts.keys), 1)
         add_scaled(result, divisor, 1)
         add_scaled(result, {(): 1}, -1)
-        return [(result,)]
+        return result
+
+    def end_of_quotient(self, atom: FloorDiv, *, lower: bool) -> Polynomial | None:
+        """The quotient, by a divisor that is positive, of the end of the range of what is divided:
+        exact where the quotient counts whole rows, as in ``v // w`` for v in ``[0, h * w)``."""
+        x, d = atom.args
+        end = self.end_of(self.facts.polynomial(x), lower=lower)
+        if end is None:
+            return None
+        quotient = FloorDiv(self.facts.from_polynomial(end), d)
+        return self.facts.polynomial(self.facts.simplify(quotient))
+
+    def end_of(self, p: Polynomial, *, lower: bool) -> Polynomial | None:
+        """The least or greatest value of a sum of bound variables, in terms of free ones; None if
+        it is no such sum."""
+        least = p if lower else scaled(p, -1)
+        found = False
+        for var in reversed(self.facts.ranges):
+            if any(var in m for m in least):
+                lesser = self.replace_var(least, var)
+                if lesser is None:
+                    return None
+                least, found = lesser, True
+        bound = self.facts.ranges
+        if not found or any(v in bound for m in least for a in m for v in free_vars(a)):
+            return None
+        return least if lower else scaled(least, -1)
 
     def gaps(self, x: Expr, d: Expr) -> tuple[int, int]:
         """``(a, b)`` with ``a <= x % d <= d - b`` for d > 0, from what is known modulo parts of d.
@@ -269,6 +298,12 @@ def split(p: Polynomial, atom: Expr) -> tuple[Polynomial, Polynomial]:
         else:
             rest[m] = c
     return coefficient, rest
+
+
+def _share_variables(atom: Expr, rest: Polynomial) -> bool:
+    """Whether a variable of `atom` is a factor of a term of `rest`."""
+    variables = free_vars(atom.args[0])
+    return any(a in variables for m in rest for a in m)
 
 
 def _shared(p: Polynomial, known: Polynomial) -> list[Monomial]:

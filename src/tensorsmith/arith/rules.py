@@ -53,6 +53,7 @@ x: Final = Var("x")
 y: Final = Var("y")
 z: Final = Var("z")
 n: Final = Var("n", low=1)
+m: Final = Var("m", low=1)
 p: Final = Var("p", bool_)
 q: Final = Var("q", bool_)
 u: Final = Var("u", uint8)
@@ -118,6 +119,18 @@ DIVISION: Final = (
         lambda: ((x * n + y) // n, x, And(Le(as_expr(0), y), Lt(y, n))),
     ),
     Rule("div-symbolic-split", lambda: ((x * n + y) // n, x + y // n)),
+    Rule("div-div-symbolic", lambda: ((x // n + 3) // m, (x + n * 3) // (n * m))),
+    Rule("div-div-by-constant", lambda c: ((x // n + 1) // c, (x + n) // (n * c)), _DIVISORS),
+    Rule("div-mod-symbolic", lambda: ((x % (n * m)) // n, x // n % m)),
+    Rule(
+        "div-drop-small-symbolic",
+        lambda: ((x * n + y) // (n * m), x // m, And(Le(as_expr(0), y), Lt(y, n))),
+    ),
+    Rule(
+        "div-drop-small-constant",
+        lambda c: ((x * c + y) // (n * c), x // n, And(Le(as_expr(0), y), Lt(y, as_expr(c)))),
+        _DIVISORS,
+    ),
     Rule("mod-one", lambda: (x % 1, 0)),
     Rule("mod-self", lambda: (x % x, 0, Ne(x, as_expr(0)))),
     Rule("mod-negative", lambda c: (x % -c, -((-x) % c)), _DIVISORS),
@@ -142,9 +155,15 @@ DIVISION: Final = (
     Rule("mod-mod-scaled", lambda c, m: ((x % m * c + y) % (c * m), (x * c + y) % (c * m)), _PAIRS),
     Rule("mod-known", lambda c, m: (x % c, 0, Eq(x % (c * m), as_expr(0))), _PAIRS),
     Rule("mod-symbolic", lambda: ((x * n + y) % n, y, And(Le(as_expr(0), y), Lt(y, n)))),
+    Rule("mod-mod-symbolic", lambda: ((x % (n * m) + y) % n, (x + y) % n)),
+    Rule(
+        "mod-small-part-symbolic",
+        lambda: ((x * n + y) % (n * m), x % m * n + y, And(Le(as_expr(0), y), Lt(y, n))),
+    ),
     Rule("merge-div-mod", lambda c: (x // c * c + x % c, x), _DIVISORS),
     Rule("merge-div-mod-symbolic", lambda: (x // n * n + x % n, x)),
     Rule("merge-mod-mod", lambda c, m: (x // c % m * c + x % c, x % (c * m)), _PAIRS),
+    Rule("merge-mod-mod-symbolic", lambda: (x // n % m * n + x % n, x % (n * m))),
     Rule("div-exact", lambda c: (x // c * c, x, Eq(x % c, as_expr(0))), _DIVISORS),
     Rule("trunc-div", lambda c: (TruncDiv(x, as_expr(c)), x // c, Le(as_expr(0), x)), _DIVISORS),
     Rule("trunc-mod", lambda c: (TruncMod(x, as_expr(c)), x % c, Le(as_expr(0), x)), _DIVISORS),
