@@ -62,6 +62,16 @@ def test_every_iteration_runs_once(bodies, threads, count) -> None:
     assert (seen[:count] == 50).all()
 
 
+def test_threads_that_come_late_find_the_next_loop(bodies) -> None:
+    """More threads than processors, loops over before most of them wake up, other memory each."""
+    context = Context(8)
+    random = np.random.default_rng(2)
+    for _ in range(3000):
+        seen = np.zeros(int(random.integers(2, 12)), np.int64)
+        assert parallel(context, bodies["count"], seen, 0, len(seen)) == 0
+        assert (seen == 1).all()
+
+
 def test_an_error_code_is_passed_on(bodies) -> None:
     context = Context(2)
     assert parallel(context, bodies["fail"], None, 0, 100) == 7

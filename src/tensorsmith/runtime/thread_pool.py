@@ -3,10 +3,10 @@
 ``i32 ts_parallel(context, body, env, begin, end)`` calls ``body(context, env, b, e)`` for pieces of
 the range until it is done, on the context's threads, the caller among them; it gives the first
 error code that is not 0. Pieces are handed out one by one, so a thread that the system takes away
-stalls nothing but its own piece. Waiting is a short spin, then a futex, on both sides: a fork and
-join costs about a microsecond, and an idle pool uses no processor. One loop runs on threads at a
-time in a process: a second one that comes meanwhile runs on its caller alone, so that threads never
-outnumber processors.
+stalls nothing but its own piece, and one that wakes up when the loop is over is not waited for.
+Waiting is a short spin, then a futex, on both sides: a fork and join costs about a microsecond, and
+an idle pool uses no processor. One loop runs on threads at a time in a process: a second one that
+comes meanwhile runs on its caller alone, so that threads never outnumber processors.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ PIECES: Final = 8
 """Pieces a thread that a loop is cut into, if it has so many iterations."""
 
 # Byte offsets in a pool. What different threads write lies in different cache lines.
-_GENERATION, _PENDING, _SLEEPERS, _NEXT, _JOB, _WAITING = 0, 64, 128, 192, 256, 384
-_WORKERS: Final = 448
+_GENERATION, _HELPING, _SLEEPERS, _NEXT, _JOB, _WAITING, _OPEN = 0, 64, 128, 192, 256, 384, 448
+_WORKERS: Final = 512
 _BODY, _ENV, _END, _STEP, _ERROR, _THREADS, _CONTEXT = range(_JOB, _JOB + 56, 8)
 MOST_THREADS: Final = 256
 POOL_BYTES: Final = _WORKERS + 16 * MOST_THREADS
@@ -47,7 +47,8 @@ def pool_ir(machine: str) -> str:
         .replace("$FUTEX", str(_FUTEX[machine]))
         .replace("$SPINS", str(SPINS))
         .replace("$PIECES", str(PIECES))
-        .replace("$PENDING", str(_PENDING))
+        .replace("$HELPING", str(_HELPING))
+        .replace("$OPEN", str(_OPEN))
         .replace("$SLEEPERS", str(_SLEEPERS))
         .replace("$NEXT", str(_NEXT))
         .replace("$WAITING", str(_WAITING))
@@ -112,10 +113,13 @@ done:
   ret void
 }
 
-; A worker: wait for a loop, help, say so, wait again.
+; A worker: wait for a loop, say that it helps, help if the loop is still open, say that it is done,
+; wait again. Who closes a loop then waits for those who help: either they are seen, or they see
+; that it is closed.
 define internal ptr @worker(ptr %pool) nounwind {
 entry:
-  %pendingp = getelementptr i8, ptr %pool, i64 $PENDING
+  %helpingp = getelementptr i8, ptr %pool, i64 $HELPING
+  %openp = getelementptr i8, ptr %pool, i64 $OPEN
   %sleepersp = getelementptr i8, ptr %pool, i64 $SLEEPERS
   %waitingp = getelementptr i8, ptr %pool, i64 $WAITING
   br label %wait
@@ -146,9 +150,16 @@ awake:
   %s1 = atomicrmw sub ptr %sleepersp, i32 1 seq_cst
   br label %go
 go:
-  %now = load atomic i32, ptr %pool acquire, align 4
+  %now = load atomic i32, ptr %pool seq_cst, align 4
+  %h0 = atomicrmw add ptr %helpingp, i32 1 seq_cst
+  %open = load atomic i32, ptr %openp seq_cst, align 4
+  %is_open = icmp ne i32 %open, 0
+  br i1 %is_open, label %help, label %helped
+help:
   call void @work(ptr %pool)
-  %p0 = atomicrmw sub ptr %pendingp, i32 1 seq_cst
+  br label %helped
+helped:
+  %p0 = atomicrmw sub ptr %helpingp, i32 1 seq_cst
   %last = icmp eq i32 %p0, 1
   br i1 %last, label %tell, label %finished
 tell:
@@ -156,7 +167,7 @@ tell:
   %asleep = icmp ne i32 %w, 0
   br i1 %asleep, label %wake, label %finished
 wake:
-  %r2 = call i64 @futex(ptr %pendingp, i32 129, i32 1)
+  %r2 = call i64 @futex(ptr %helpingp, i32 129, i32 1)
   br label %finished
 finished:
   br label %wait
@@ -214,7 +225,8 @@ here:
   %code = call i32 %body(ptr %context, ptr %env, i64 %begin, i64 %end)
   ret i32 %code
 fork:
-  %pendingp = getelementptr i8, ptr %pool, i64 $PENDING
+  %helpingp = getelementptr i8, ptr %pool, i64 $HELPING
+  %openp = getelementptr i8, ptr %pool, i64 $OPEN
   %sleepersp = getelementptr i8, ptr %pool, i64 $SLEEPERS
   %nextp = getelementptr i8, ptr %pool, i64 $NEXT
   %waitingp = getelementptr i8, ptr %pool, i64 $WAITING
@@ -237,8 +249,7 @@ fork:
   %step = call i64 @llvm.smax.i64(i64 %share, i64 1)
   %stepp = getelementptr i8, ptr %pool, i64 $STEP
   store i64 %step, ptr %stepp
-  %helpers = sub i32 %threads, 1
-  store atomic i32 %helpers, ptr %pendingp seq_cst, align 4
+  store atomic i32 1, ptr %openp seq_cst, align 4
   %g = atomicrmw add ptr %pool, i32 1 seq_cst
   %sleeping = load atomic i32, ptr %sleepersp seq_cst, align 4
   %any = icmp ne i32 %sleeping, 0
@@ -248,10 +259,11 @@ rouse:
   br label %help
 help:
   call void @work(ptr %pool)
+  store atomic i32 0, ptr %openp seq_cst, align 4
   br label %spin
 spin:
   %i = phi i32 [ 0, %help ], [ %i1, %again ]
-  %p = load atomic i32, ptr %pendingp acquire, align 4
+  %p = load atomic i32, ptr %helpingp seq_cst, align 4
   %over = icmp eq i32 %p, 0
   br i1 %over, label %joined, label %again
 again:
@@ -263,11 +275,11 @@ sleep:
   store atomic i32 1, ptr %waitingp seq_cst, align 4
   br label %doze
 doze:
-  %p1 = load atomic i32, ptr %pendingp seq_cst, align 4
+  %p1 = load atomic i32, ptr %helpingp seq_cst, align 4
   %over1 = icmp eq i32 %p1, 0
   br i1 %over1, label %awake, label %futex
 futex:
-  %r1 = call i64 @futex(ptr %pendingp, i32 128, i32 %p1)
+  %r1 = call i64 @futex(ptr %helpingp, i32 128, i32 %p1)
   br label %doze
 awake:
   store atomic i32 0, ptr %waitingp seq_cst, align 4
