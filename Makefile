@@ -26,8 +26,8 @@ test: $(VENV)/.test ## The tests that take seconds, with the examples of the doc
 test-slow: $(VENV)/.test ## The tests with tens of thousands of random cases.
 	$(BIN)/python -m pytest -q -n $(JOBS) -m slow tests
 
-# Whole models, generation of text, operators: those that exist here.
-SUITES := $(wildcard bench/networks.py bench/language_models.py bench/operators.py)
+# Whole models, decoders of texts, operators.
+SUITES := bench/networks.py bench/decoders.py bench/operators.py
 # More options for them, such as OPTIONS='--peers onnxruntime openvino --resume'.
 OPTIONS ?=
 MEASURE := env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $(BIN)/python

@@ -36,9 +36,9 @@ class Suite:
     """Cases that are measured alike.
 
     name: of its module, in which a peer's process finds `work`, and of the file of its figures.
-    quick: the cases of a quick run. peers: those that can take part, besides ours.
-    expected: what must come out of a case. facts: what the figures say of a case on some threads
-    besides times. dynamic: whether a case leaves sizes open.
+    quick: the cases of a quick run. more: those that only their names choose. peers: those that can
+    take part, besides ours. expected: what must come out of a case. facts: what the figures say of
+    a case on some threads besides times. dynamic: whether a case leaves sizes open.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Suite:
     expected: Callable[[str], Expected]
     facts: Callable[[str, Figures, limits.Limits], Figures]
     dynamic: Callable[[str], bool]
+    more: Sequence[str] = ()
 
     @property
     def results(self) -> Path:
@@ -79,7 +80,7 @@ def options_of(suite: Suite, arguments: Sequence[str] | None = None) -> argparse
     options.chosen = chosen_cases(suite, options.cases, quick=options.quick)
     if not options.chosen:
         parser.error(f"no case has {' or '.join(options.cases)} in its name")
-    if options.json is None and len(options.chosen) == len(suite.cases):
+    if options.json is None and options.chosen == list(suite.cases):
         options.json = suite.results
     return options
 
@@ -87,6 +88,8 @@ def options_of(suite: Suite, arguments: Sequence[str] | None = None) -> argparse
 def chosen_cases(suite: Suite, parts: Sequence[str] | None, *, quick: bool) -> list[str]:
     """The cases with one of these parts in their names; all, or the quick ones, for none."""
     offered = suite.quick if quick else suite.cases
+    if parts and not quick:
+        offered = list(dict.fromkeys([*offered, *suite.more]))
     return [c for c in offered if not parts or any(p in c for p in parts)]
 
 

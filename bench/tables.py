@@ -16,7 +16,7 @@ Row = dict[str, Any]
 NOTHING = "-"
 SUITES = {
     "networks": "Whole models",
-    "language_models": "Text generation",
+    "decoders": "Text generation",
     "operators": "Operators",
 }
 """Headings of the suites, in the order of a report; one that has no figures is left out."""

@@ -21,19 +21,26 @@ class NoFormError(Exception):
 class Work:
     """An ONNX model with its inputs, in order, and the same for peers that read no ONNX.
 
+    model: as bytes, or the path of a file that may have its weights beside it.
     numpy: a function of the inputs. torch: makes a module, or a function, of tensors of the inputs.
     """
 
-    model: bytes
+    model: bytes | str
     inputs: Mapping[str, Array]
     numpy: Callable[..., Array] | None = None
     torch: Callable[[], Callable[..., Any]] | None = None
 
-    def with_fixed_sizes(self) -> bytes:
-        """The model for the sizes of these inputs alone."""
+    def proto(self) -> Any:
+        """The model, with its weights, as a ModelProto."""
         import onnx
 
-        model = onnx.load_from_string(self.model)
+        if isinstance(self.model, str):
+            return onnx.load(self.model)
+        return onnx.load_from_string(self.model)
+
+    def with_fixed_sizes(self) -> bytes:
+        """The model for the sizes of these inputs alone."""
+        model = self.proto()
         for value in model.graph.input:
             if value.name not in self.inputs:
                 continue
@@ -45,9 +52,7 @@ class Work:
 
     def has_dynamic_sizes(self) -> bool:
         """Whether an input of the model has a dimension that it leaves open."""
-        import onnx
-
-        graph = onnx.load_from_string(self.model).graph
+        graph = self.proto().graph
         known = {i.name for i in graph.initializer}
         shapes = [i.type.tensor_type.shape for i in graph.input if i.name not in known]
         return any(not d.HasField("dim_value") for shape in shapes for d in shape.dim)

@@ -2,10 +2,13 @@
 
 import json
 
+import decoders
 import measure
+import networks
 import numpy as np
 import operators
 import pytest
+import tables
 from cases import all_cases
 from contest import Contestant, PeerError, Settings
 from peers import NumPy, OnnxRuntime
@@ -72,7 +75,7 @@ def test_verdicts(got, verdict):
     assert Expected([np.array([1.0, 2.0])], absolute=0.01).verdict(got) == verdict
 
 
-def test_fixed_sizes_are_those_of_the_inputs():
+def test_fixed_sizes_are_those_of_the_inputs(tmp_path):
     import onnx
     from onnx import TensorProto, helper
 
@@ -84,6 +87,9 @@ def test_fixed_sizes_are_those_of_the_inputs():
     fixed = onnx.load_from_string(work.with_fixed_sizes())
     assert [d.dim_value for d in fixed.graph.input[0].type.tensor_type.shape.dim] == [3, 4]
     assert not Work(work.with_fixed_sizes(), work.inputs).has_dynamic_sizes()
+    path = tmp_path / "model.onnx"
+    path.write_bytes(work.model)
+    assert Work(str(path), work.inputs).with_fixed_sizes() == work.with_fixed_sizes()
 
 
 SMALL = ("matmul_256x256x256", "softmax_1536x128", "attention_12x128x64", "dwconv3x3_144_56")
@@ -116,6 +122,10 @@ def agrees_with_a_peer(name):
 
 def test_quick_cases_exist():
     assert set(operators.QUICK) <= set(operators.SUITE.cases)
-    from networks import SUITE
-
-    assert set(SUITE.quick) <= set(SUITE.cases)
+    for suite in (networks.SUITE, decoders.SUITE):
+        assert set(suite.quick) <= set(suite.cases)
+        assert suite.name in tables.SUITES
+    only = measure.options_of(decoders.SUITE, ["--cases", "llama-1b@decode"])
+    assert only.chosen == ["llama-1b@decode"]
+    assert only.json is None
+    assert measure.options_of(decoders.SUITE, []).json == decoders.SUITE.results
