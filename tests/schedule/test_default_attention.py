@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -120,3 +121,60 @@ def test_attention_of_any_sizes(d: Draw) -> None:
     eps = float(np.finfo(np.dtype(d.dtype)).eps)
     largest = float(np.abs(arrays[0]).max() * np.abs(arrays[1]).max()) * d.size
     np.testing.assert_allclose(out, expected, rtol=0, atol=4 * eps * (d.keys + largest))
+
+
+def seen(options: dict[str, Any], queries: int, keys: int) -> Array:
+    """Which keys a query sees."""
+    i, j = np.indices((queries, keys))
+    here = i + options.get("offset", 0)
+    before, after = options.get("window", (-1, -1))
+    found = np.ones((queries, keys), bool)
+    if options.get("is_causal"):
+        found &= j <= here
+    if before >= 0:
+        found &= here - before <= j
+    return found if after < 0 else found & (j <= here + after)
+
+
+@pytest.mark.parametrize("groups", [3, 1])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"is_causal": True, "offset": -3}, {"window": (4, 0)}, {"softcap": 3.0}],
+    ids=lambda options: "-".join(options) or "plain",
+)
+def test_the_operator_with_fewer_heads_of_keys(options: dict[str, Any], groups: int) -> None:
+    g = GraphBuilder(OPERATORS)
+    n = Var("n", low=1)
+    q = g.param("q", (2, 6, n, 16), "float32")
+    k, v = (g.param(name, (2, groups, n, 16), "float32") for name in "kv")
+    module = IRModule.of(g.function("main", [g("attention", q, k, v, **options)]))
+    notes: list[Fallback] = []
+    (program,) = run(module).programs.values()
+    default_schedule(program, fallbacks=notes)
+    assert not notes
+    model = compile(module, threads=2, cache=False)
+    for length in (1, 19):
+        rng = np.random.default_rng(length)
+        shapes = [(2, heads, length, 16) for heads in (6, groups, groups)]
+        args = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+        a, b, c = (np.repeat(x, 6 // x.shape[1], axis=1).astype(np.float64) for x in args)
+        scores = a @ b.transpose(0, 1, 3, 2) / 4
+        if "softcap" in options:
+            scores = 3 * np.tanh(scores / 3)
+        weights = np.where(seen(options, length, length), np.exp(scores), 0)
+        total = weights.sum(-1, keepdims=True)
+        expected = weights @ c / np.where(total == 0, 1, total)  # what sees nothing gives zeros
+        np.testing.assert_allclose(model(*args), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_decoding_is_no_tile_of_rows() -> None:
+    g = GraphBuilder(OPERATORS)
+    n = Var("n", low=1)
+    q = g.param("q", (1, 2, 1, 16), "float32")
+    k, v = (g.param(name, (1, 2, n, 16), "float32") for name in "kv")
+    model = compile(IRModule.of(g.function("main", [g("attention", q, k, v)])), threads=1)
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal((1, 2, m, 16)).astype(np.float32) for m in (1, 21, 21))
+    weights = np.exp((a.astype(np.float64) @ b.transpose(0, 1, 3, 2)) / 4)
+    expected = weights @ c / weights.sum(-1, keepdims=True)
+    np.testing.assert_allclose(model(a, b, c), expected, rtol=1e-5, atol=1e-5)

@@ -276,14 +276,14 @@ def _scores(query: Tensor, key: Tensor, scale: float | None) -> Tensor:
         return te.sum(left * converted(key[b, n, j, d], wide), axis=d)
 
     split = _groups(query, key)
-    if split is None:
+    heads, each = (key.shape[1], as_expr(1)) if split is None else split
+    if isinstance(each, Const):
         dots = te.compute(
             (*query.shape[:3], keys),
-            lambda b, h, i, j: product((b, h, i), j, b, h),
+            lambda b, h, i, j: product((b, h, i), j, b, h if split is None else h // each),
             "query_key",
         )
     else:
-        heads, each = split
         apart = te.compute(
             (query.shape[0], heads, each, queries, keys),
             lambda b, n, g, i, j: product((b, n * each + g, i), j, b, n),
@@ -354,13 +354,13 @@ def _weighted(weights: Tensor, value: Tensor) -> Tensor:
         return te.sum(converted(weight, wide) * converted(value[b, n, j, d], wide), axis=j)
 
     split = _groups(weights, value)
-    if split is None:
+    heads, each = (value.shape[1], as_expr(1)) if split is None else split
+    if isinstance(each, Const):
         return te.compute(
             (*weights.shape[:3], size),
-            lambda b, h, i, d: term(b, h, d, weights[b, h, i, j]),
+            lambda b, h, i, d: term(b, h if split is None else h // each, d, weights[b, h, i, j]),
             "weighted",
         )
-    heads, each = split
     apart = te.compute(
         (weights.shape[0], heads, each, weights.shape[2], size),
         lambda b, n, g, i, d: term(b, n, d, weights[b, n * each + g, i, j]),
