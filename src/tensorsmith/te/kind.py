@@ -15,6 +15,7 @@ from tensorsmith.ir import (
     Expr,
     Load,
     Lt,
+    Min,
     Mul,
     Select,
     const,
@@ -197,7 +198,8 @@ def is_guarded(definition: Compute) -> bool:
 
 def is_pointwise(definition: Definition, rank: int) -> bool:
     """Whether a definition of tensors of `rank` computes each element from those at its own place
-    alone, wherever that is; tensors with fewer axes, or with axes of extent 1, are repeated."""
+    alone, wherever that is; tensors with fewer axes, or with axes of extent 1, are repeated, also
+    where the extent is 1 only in some calls."""
     if not isinstance(definition, Compute) or definition.reductions:
         return False
     axes = definition.axes
@@ -207,9 +209,18 @@ def is_pointwise(definition: Definition, rank: int) -> bool:
         last = axes[rank - tensor.rank :]
         for at in places_read(definition, tensor):
             for index, axis, extent in zip(at, last, tensor.shape, strict=True):
-                if index is not axis and not (_is_zero(index) and _is_one(extent)):
+                is_repeated = (_is_zero(index) and _is_one(extent)) or _is_last(index, axis, extent)
+                if index is not axis and not is_repeated:
                     return False
     return not _stands_outside_of_loads(definition.values, frozenset(axes))
+
+
+def _is_last(index: Expr, axis: Expr, extent: Expr) -> bool:
+    """Whether `index` is the axis, or the last position where the axis reaches further."""
+    if not isinstance(index, Min) or axis not in index.args:
+        return False
+    last = next((e for e in index.args if e is not axis), axis)
+    return Analyzer().equal(last, extent - 1)
 
 
 def _stands_outside_of_loads(values: Sequence[Expr], axes: Collection[Expr]) -> bool:
