@@ -6,6 +6,7 @@ import functools
 from collections.abc import Collection
 from itertools import pairwise
 
+from tensorsmith.arith import Analyzer
 from tensorsmith.ir import (
     Buffer,
     Const,
@@ -88,7 +89,7 @@ def take_apart(s: Schedule, user: BlockRef, made: Buffer) -> None:
 
 
 def _divides(n: Expr, it: Iter) -> bool:
-    return isinstance(n, Const) and isinstance(it.extent, Const) and it.extent.value % n.value == 0
+    return isinstance(n, Const) and Analyzer().equal(it.extent % n, 0)
 
 
 def has_producer(s: Schedule, user: BlockRef, free: Collection[str]) -> bool:
