@@ -35,6 +35,31 @@ def test_a_vector_of_two_lines_is_fetched_by_two() -> None:
 
 
 @T.program
+def using_again(
+    W: T.Buffer((4, 256, 16), "float32"),
+    A: T.Buffer((16, 256), "float32"),
+    C: T.Buffer((4, 16, 16), "float32"),
+):
+    for i in T.serial(4, attrs={"prefetch_next": True}):
+        for r in range(16):
+            for x in T.vectorized(16):
+                C[i, r, x] = 0.0
+            for k in range(256):
+                for x in T.vectorized(16):
+                    C[i, r, x] = C[i, r, x] + A[r, k] * W[i, k, x]
+
+
+def test_what_the_next_iteration_uses_again_and_again_comes_in_shares() -> None:
+    calls = [line for line in text_of(using_again, "@llvm.prefetch") if line.startswith("call")]
+    assert len(calls) == 256 // 16, "the rows share the lines of one matrix, and fetch nothing else"
+    rng = np.random.default_rng(0)
+    w, a = (rng.integers(-4, 5, s).astype(np.float32) for s in ((4, 256, 16), (16, 256)))
+    check_native(
+        IRModule.of(using_again), [w, a, np.zeros((4, 16, 16), np.float32)], name="using_again"
+    )
+
+
+@T.program
 def passing(A: T.Buffer((n, 32), "float32"), C: T.Buffer((n, 32), "float32", align=64)):
     for i in T.parallel(n, attrs={"nontemporal": True}):
         for j in T.vectorized(32):

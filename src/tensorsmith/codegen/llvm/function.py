@@ -16,12 +16,12 @@ from tensorsmith.arith import Analyzer
 from tensorsmith.codegen.llvm import calls
 from tensorsmith.codegen.llvm.expressions import Expressions
 from tensorsmith.codegen.llvm.memory import Memory, Place
-from tensorsmith.codegen.llvm.prefetch import prefetch
+from tensorsmith.codegen.llvm.prefetch import Share, fetch, prefetch, shares
 from tensorsmith.codegen.llvm.runtime_calls import GIVE
 from tensorsmith.codegen.llvm.scratch import allocated_before
 from tensorsmith.codegen.llvm.text import Lines, Text
 from tensorsmith.codegen.llvm.types import register_type
-from tensorsmith.codegen.lower.annotations import NONTEMPORAL, PREFETCH
+from tensorsmith.codegen.lower.annotations import NONTEMPORAL, PREFETCH, PREFETCH_NEXT
 from tensorsmith.codegen.lower.lanes import is_vector
 from tensorsmith.codegen.lower.tree import loads_anything
 from tensorsmith.errors import CodegenError
@@ -90,6 +90,8 @@ class Function:
     """Instructions at the start of the function."""
     heap: list[str] = field(default_factory=list)
     """Pointers that must be freed on leaving."""
+    shares: dict[For, Share] = field(default_factory=dict)
+    """What is to be fetched in each iteration of a loop."""
     allocated: set[Buffer] = field(default_factory=set)
     """Buffers that each iteration of a loop uses anew, whose memory was taken before the loop."""
     is_entry: bool = False
@@ -389,6 +391,10 @@ class Function:
             ahead = s.attrs.get(PREFETCH)
             if isinstance(ahead, int) and ahead > 0 and self.loop is None:
                 prefetch(self, s, ahead)
+            if s.attrs.get(PREFETCH_NEXT) and self.loop is None:
+                self.shares.update(shares(self, s))
+            if s in self.shares:
+                fetch(self, self.shares[s])
             self.stmt(s.body)
         text.line(f"{following} = add nuw nsw i64 {variable}, 1")
         more = text.value(f"icmp slt i64 {following}, {end}")

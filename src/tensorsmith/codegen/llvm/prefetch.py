@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tensorsmith.codegen.lower.lanes import is_vector
 from tensorsmith.codegen.lower.tree import loads_anything
-from tensorsmith.ir import Bind, Const, Expr, For, Load, Stmt, const, free_vars, postorder
+from tensorsmith.ir import (
+    Bind,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    Load,
+    LoopKind,
+    Stmt,
+    const,
+    free_vars,
+    postorder,
+)
 from tensorsmith.ir.buffer import GLOBAL
 from tensorsmith.ir.expr import substitute
 from tensorsmith.ir.rewrite import children, expressions, statements
@@ -17,6 +30,8 @@ if TYPE_CHECKING:
 
 LINE_BYTES: Final = 64
 """Bytes that one prefetch brings."""
+FEWEST_LINES: Final = 64
+"""Lines of the next iteration from which on fetching them in shares pays."""
 MOST_PREFETCHES: Final = 16
 """Prefetches of one loop, beyond which the machine would have more to do with them than without."""
 
@@ -50,6 +65,86 @@ def prefetch(function: Function, loop: For, ahead: int) -> None:
             pointer = function.memory.pointer(load.buffer, at)
             function.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
             function.text.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Lines to fetch in an iteration of a loop: `count` from the element at `start` on."""
+
+    buffer: Buffer
+    start: Expr
+    count: int
+
+
+def shares(function: Function, loop: For) -> dict[For, Share]:
+    """What the next iteration of `loop` loads from where this one does not, in shares for the
+    iterations of a loop inside, so that it comes while this one runs.
+
+    That is what lies side by side, and is loaded again and again in each iteration: the next rows
+    of weights, which all pixels use.
+    """
+    found: dict[For, Share] = {}
+    seen: set[Buffer] = set()
+    for load, inner in _loads(loop.body, ()):
+        if load.buffer.scope != GLOBAL or load.buffer in seen:
+            continue
+        seen.add(load.buffer)
+        share = _share(function, loop, load, inner)
+        if share is not None:
+            found.setdefault(*share)
+    return found
+
+
+def _share(
+    function: Function, loop: For, load: Load, inner: tuple[For, ...]
+) -> tuple[For, Share] | None:
+    """The share of one buffer, and in which of the loops around a load of it."""
+    if any(map(loads_anything, load.indices)):
+        return None
+    offset = function.memory.offset(load.buffer, load.indices)
+    used = free_vars(offset)
+    moved = substitute(offset, {loop.var: loop.var + 1})
+    step = function.facts.simplify(moved - offset)
+    serial = [x for x in inner if x.kind is LoopKind.SERIAL]
+    is_used_again = any(x.var not in used for x in serial)
+    if not isinstance(step, Const) or not is_used_again:
+        return None
+    lines = int(step.value) * load.buffer.dtype.bytes // LINE_BYTES
+    if lines < FEWEST_LINES or not all(isinstance(x.extent, Const) for x in serial):
+        return None
+    first: dict[Expr, Expr] = {x.var: x.start for x in inner}
+    at, start, count = _spread(serial, lines)
+    if at is None or count > MOST_PREFETCHES:
+        return None
+    per_line = LINE_BYTES // load.buffer.dtype.bytes
+    return at, Share(load.buffer, substitute(moved, first) + start * const(per_line), count)
+
+
+def _spread(loops: list[For], lines: int) -> tuple[For | None, Expr, int]:
+    """In which of the loops to fetch so many lines, the first of them in each iteration, and how
+    many: in the innermost loop that has no more iterations than there are lines."""
+    found: For | None = None
+    index: Expr = const(0)
+    times = 1
+    for x in loops:
+        assert isinstance(x.extent, Const)
+        if times * int(x.extent.value) > lines:
+            break
+        times *= int(x.extent.value)
+        index = index * x.extent + (x.var - x.start)
+        found = x
+    count = -(-lines // times)
+    return found, index * const(count), count
+
+
+def fetch(function: Function, share: Share) -> None:
+    """Fetch the lines of a share into the second-level cache."""
+    per_line = LINE_BYTES // share.buffer.dtype.bytes
+    function.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    for line in range(share.count):
+        at = function.facts.simplify(share.start + const(line * per_line))
+        pointer = function.memory.pointer(share.buffer, at)
+        function.text.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 2, i32 1)")
 
 
 def _lines(load: Load, inner: tuple[For, ...]) -> int:

@@ -159,6 +159,10 @@ def schedule_direct(
     parts = nest.parts
     if on_threads:  # first, so that each thread has a copy of its own of what is copied in a loop
         parts = _parallel(s, nest.parts or [*nest.channels, *nest.tiles], target)
+        for x in [] if nest.parts else parts[:1]:
+            s.annotate(x, "prefetch_next", value=True)
+    if nest.channels and (nest.parts or not on_threads):
+        s.annotate(nest.channels[-1], "prefetch_next", value=True)
     if image is not None:
         if part.depth:
             s.compute_at(image, parts[-1])
