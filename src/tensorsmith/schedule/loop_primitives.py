@@ -31,8 +31,10 @@ class LoopPrimitives(Scheduled):
         preserve_unit_loops: whether loops of extent 1 are kept.
         disable_predication: fail instead of adding a predicate.
 
-        Not legal if the loop is parallel, vectorised, unrolled, bound or annotated; if a factor is
-        not known to be positive; or if the factors cover less than the extent.
+        Not legal if the loop is parallel, vectorised, unrolled, bound or annotated; if there are no
+        factors, or more than one is None; if a factor is not known to be positive; if the factors
+        cover less than the extent; if a predicate is needed and disabled; or if it is not seen of
+        the new nest that it takes each point once.
 
         >>> from tensorsmith import te
         >>> from tensorsmith.schedule import Schedule
@@ -68,8 +70,8 @@ class LoopPrimitives(Scheduled):
     def fuse(self, *loops_: LoopRef) -> LoopRef:
         """Make one loop of perfectly nested ones, given outermost first.
 
-        Not legal if something else stands between them; if the range of one depends on another; or
-        if one is parallel, vectorised, unrolled, bound or annotated.
+        Not legal if there are none; if something else stands between them; if the range of one
+        depends on another; or if one is parallel, vectorised, unrolled, bound or annotated.
 
         >>> from tensorsmith import te
         >>> from tensorsmith.schedule import Schedule
@@ -99,9 +101,10 @@ class LoopPrimitives(Scheduled):
     def reorder(self, *loops_: LoopRef) -> None:
         """Put loops of one nest into the given order; others of the nest stay where they are.
 
-        Not legal if the nest holds more than one block; if a range depends on a loop that would
-        come to stand inside; or if loops that opaque iterators use would change their order, among
-        each other or with a loop whose iterations meet in what they write.
+        Not legal if a loop is named twice; if the loops are not of one nest; if it holds more than
+        one block; if a range depends on a loop that would come to stand inside; or if loops that
+        opaque iterators use would change their order, among each other or with a loop whose
+        iterations meet in what they write.
 
         >>> from tensorsmith import te
         >>> from tensorsmith.schedule import Schedule
@@ -133,9 +136,9 @@ class LoopPrimitives(Scheduled):
         The blocks of the first piece keep their names. A reduction starts in the first piece, and
         goes on in the others.
 
-        Not legal if the points are not known to ascend within the range; if a piece takes no box
-        of the points of a block (as half of a fused loop does); or if it is not known where the
-        reduction of a block starts.
+        Not legal if there are no points; if they are not known to ascend within the range; if a
+        piece takes no box of the points of a block (as half of a fused loop does); or if it is not
+        known where the reduction of a block starts.
 
         >>> from tensorsmith import te
         >>> from tensorsmith.schedule import Schedule
@@ -172,10 +175,11 @@ class LoopPrimitives(Scheduled):
         In every iteration of the merged loop the bodies follow each other. The first reference
         stays valid, and is given back.
 
-        Not legal if the nests are not equally deep, or hold something else around the loops; if
-        ranges differ; if something stands between them; if a loop is parallel, vectorised,
-        unrolled, bound or annotated; or if an iteration of one nest uses what another iteration of
-        the other one writes.
+        Not legal for fewer than two loops; if one stands in another; if the second is before the
+        first; if the nests are not equally deep, or hold something else around the loops; if ranges
+        differ; if something stands between them; if a loop is parallel, vectorised, unrolled, bound
+        or annotated; or if an iteration of one nest uses what another iteration of the other one
+        writes.
 
         >>> from tensorsmith import te
         >>> from tensorsmith.schedule import Schedule

@@ -1,0 +1,287 @@
+"""Every condition under which a primitive's docstring says that it is refused is met by a case."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from schedule.scripts import schedule_of
+from tensorsmith.schedule import LoopRef, Schedule, ScheduleError
+from tensorsmith.schedule.primitive import PRIMITIVES
+
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "schedule_reference.py"
+spec = importlib.util.spec_from_file_location("schedule_reference", TOOL)
+tool = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tool)
+
+TEXT = """
+n = T.dim("n")
+@T.program
+def f(A: T.Buffer((8, 6), "int32"), D: T.Buffer((8,), "int32"), G: T.Buffer((n,), "int32")):
+    B = T.alloc((8, 6), "int32")
+    for i, j in T.grid(8, 6):
+        with T.block("B"):
+            vi, vj = T.remap("SS", i, j)
+            B[vi, vj] = A[vi, vj]
+    for k, l in T.grid(8, 6):
+        with T.block("C"):
+            vk, vl = T.remap("SS", k, l)
+            A[vk, vl] = B[vk, 5 - vl] + 1
+    for s, r in T.grid(8, 6):
+        with T.block("D"):
+            vs, vr = T.remap("SR", s, r)
+            with T.init():
+                D[vs] = 0
+            D[vs] = D[vs] + A[vs, vr]
+    for a in range(8):
+        for b in range(a + 1):
+            with T.block("E"):
+                va = T.remap("O", a)
+                vb = T.opaque(8, b)
+                D[va] = D[va] + T.int32(vb)
+    for e in range(4):
+        for g in range(2):
+            with T.block("F"):
+                v = T.spatial(8, e * 2 + g)
+                D[v] = D[v] * 2
+        for h in range(2):
+            with T.block("G"):
+                v = T.spatial(8, e * 2 + h)
+                D[v] = D[v] + 3
+    for p in range(n):
+        with T.block("H"):
+            vp = T.remap("S", p)
+            G[vp] = 1
+    for q in range(8):
+        with T.block("I"):
+            vq = T.remap("S", q)
+            D[vq // 2] = 5
+    for t, u in T.grid(2, 2):
+        with T.block("J"):
+            vt, vu = T.remap("OO", t, u)
+            D[0] = D[0] * 2 + T.int32(vt + vu)
+"""
+
+Case = Callable[[Schedule, Callable[[str], LoopRef]], object]
+
+
+def loops_of(s: Schedule) -> Callable[[str], LoopRef]:
+    """A loop around a block by the name of its variable."""
+    found = {x.var.name: x for block in s.find_blocks() for x in s.get_loops(block)}
+    return found.__getitem__
+
+
+def made_parallel(s: Schedule, loop: LoopRef) -> LoopRef:
+    s.parallel(loop)
+    return loop
+
+
+def fused_with_a_tail_inside(s: Schedule, loop: LoopRef) -> LoopRef:
+    outer, inner = s.split(loop, [None, 3])
+    s.reorder(inner, outer)
+    return s.fuse(inner, outer)
+
+
+IS_SPECIAL = "loop is parallel, vectorised, unrolled, bound or annotated"
+REFUSED: dict[str, dict[str, Case]] = {
+    "split": {
+        f"the {IS_SPECIAL}": lambda s, at: s.split(made_parallel(s, at("i")), [None, 2]),
+        "there are no factors, or more than one is None": lambda s, at: s.split(
+            at("i"), [None, None]
+        ),
+        "a factor is not known to be positive": lambda s, at: s.split(at("i"), [None, 0]),
+        "the factors cover less than the extent": lambda s, at: s.split(at("i"), [2, 3]),
+        "a predicate is needed and disabled": lambda s, at: s.split(
+            at("i"), [None, 3], disable_predication=True
+        ),
+        "it is not seen of the new nest that it takes each point once": lambda s, at: s.split(
+            fused_with_a_tail_inside(s, at("i")), [None, 4]
+        ),
+    },
+    "fuse": {
+        "there are none": lambda s, at: s.fuse(),
+        "something else stands between them": lambda s, at: s.fuse(at("e"), at("g")),
+        "the range of one depends on another": lambda s, at: s.fuse(at("a"), at("b")),
+        "one is parallel, vectorised, unrolled, bound or annotated": lambda s, at: s.fuse(
+            made_parallel(s, at("i")), at("j")
+        ),
+    },
+    "reorder": {
+        "a loop is named twice": lambda s, at: s.reorder(at("i"), at("i")),
+        "the loops are not of one nest": lambda s, at: s.reorder(at("i"), at("l")),
+        "it holds more than one block": lambda s, at: s.reorder(at("e"), s.add_unit_loop(at("e"))),
+        "a range depends on a loop that would come to stand inside": lambda s, at: s.reorder(
+            at("b"), at("a")
+        ),
+        "loops that opaque iterators use would change their order, among each other or with a"
+        " loop whose iterations meet in what they write": lambda s, at: s.reorder(at("u"), at("t")),
+    },
+    "loop_partition": {
+        "there are no points": lambda s, at: s.loop_partition(at("i"), []),
+        "they are not known to ascend within the range": lambda s, at: s.loop_partition(
+            at("i"), [4, 2]
+        ),
+        "a piece takes no box of the points of a block (as half of a fused loop does)": (
+            lambda s, at: s.loop_partition(s.fuse(at("i"), at("j")), [9])
+        ),
+        "it is not known where the reduction of a block starts": (
+            lambda s, at: s.loop_partition(s.split(at("r"), [None, 2])[1], [1])
+        ),
+    },
+    "merge": {
+        "for fewer than two loops": lambda s, at: s.merge(at("i")),
+        "one stands in another": lambda s, at: s.merge(at("i"), at("j")),
+        "the second is before the first": lambda s, at: s.merge(at("k"), at("i")),
+        "the nests are not equally deep, or hold something else around the loops": (
+            lambda s, at: s.merge(at("i"), at("l"))
+        ),
+        "ranges differ": lambda s, at: s.merge(at("s"), at("e")),
+        "something stands between them": lambda s, at: s.merge(at("i"), at("s")),
+        f"a {IS_SPECIAL}": lambda s, at: s.merge(made_parallel(s, at("i")), at("k")),
+        "an iteration of one nest uses what another iteration of the other one writes": (
+            lambda s, at: s.merge(at("j"), at("l"))
+        ),
+    },
+    "unroll": {
+        "the loop is parallel, vectorised or bound": lambda s, at: s.unroll(
+            made_parallel(s, at("i"))
+        ),
+    },
+    "vectorize": {
+        "the extent is not constant, or where `parallel` is not": lambda s, at: s.vectorize(
+            at("p")
+        ),
+    },
+    "bind": {
+        "the axis has no dotted name, or where `parallel` is not": lambda s, at: s.bind(
+            at("i"), "no axis"
+        ),
+    },
+    "sample_perfect_tile": {
+        "a decision is given that is no list of `n` such factors": (
+            lambda s, at: s.sample_perfect_tile(at("i"), 2, decision=[3, 3])
+        ),
+    },
+    "sample_partitioned_tile": {
+        "`partition_pos` leaves a side without factors": (
+            lambda s, at: s.sample_partitioned_tile(at("i"), 2, 0, 2)
+        ),
+        "`innerpart_factor` does not divide the extent": (
+            lambda s, at: s.sample_partitioned_tile(at("i"), 2, 1, 3)
+        ),
+        "a decision is given that is no list of such factors": (
+            lambda s, at: s.sample_partitioned_tile(at("i"), 2, 1, 2, decision=[8, 1])
+        ),
+    },
+    "sample_categorical": {
+        "there are no candidates": lambda s, at: s.sample_categorical([]),
+        "the weights are not one number of at least 0 for each, with one above 0": (
+            lambda s, at: s.sample_categorical([1, 2], [1.0])
+        ),
+        "a decision is given that is no index": (
+            lambda s, at: s.sample_categorical([1, 2], decision=2)
+        ),
+    },
+    "sample_compute_location": {
+        "a decision is given that is no such number": (
+            lambda s, at: s.sample_compute_location(s.get_block("B"), decision=99)
+        ),
+    },
+}
+TO_BE_LISTED = {
+    "annotate",
+    "annotate_buffer_access",
+    "blockize",
+    "cache_inplace",
+    "cache_read",
+    "cache_write",
+    "compute_at",
+    "compute_inline",
+    "decompose_padding",
+    "decompose_reduction",
+    "factor_out",
+    "fuse_reduction_epilogue",
+    "get_block",
+    "get_child_blocks",
+    "get_consumers",
+    "get_loops",
+    "get_output_blocks",
+    "get_parent_block",
+    "get_producers",
+    "pad_einsum",
+    "parallel",
+    "read_at",
+    "reindex",
+    "reindex_cache_read",
+    "reindex_cache_write",
+    "reorder_block_iter_var",
+    "reverse_compute_at",
+    "reverse_compute_inline",
+    "rfactor",
+    "rolling_buffer",
+    "set_axis_separator",
+    "set_scope",
+    "storage_align",
+    "tensorize",
+    "transform_block_layout",
+    "transform_layout",
+    "unannotate",
+    "unsafe_set_dtype",
+    "work_on",
+    "write_at",
+}
+"""Primitives whose errors have tests of their own, but not yet one for each condition."""
+CASES = [
+    pytest.param(name, case, id=f"{name}-{condition}")
+    for name, cases in REFUSED.items()
+    for condition, case in cases.items()
+]
+
+
+def conditions(name: str) -> list[str]:
+    """The conditions of the docstring, one by one."""
+    _, text = tool.described(PRIMITIVES[name])
+    text = re.sub(r"^Not (legal|possible) ", "", text.rstrip("."))
+    parts = [re.sub(r"^(or )?(if )?", "", part.strip()) for part in text.split(";")]
+    return [part.strip() for part in parts]
+
+
+def test_every_primitive_is_here_or_known_to_be_missing() -> None:
+    refusable = {n for n in PRIMITIVES if "Always legal" not in tool.described(PRIMITIVES[n])[1]}
+    assert refusable - REFUSED.keys() == TO_BE_LISTED
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_every_condition_has_a_case(name: str) -> None:
+    assert list(REFUSED[name]) == conditions(name)
+
+
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_it_is_refused_and_nothing_changes(name: str, case: Case) -> None:
+    s = schedule_of(TEXT)
+    calls: list[object] = []
+
+    def recorded(*args: object, **kwargs: object) -> object:
+        calls.append(s.module)
+        return PRIMITIVES[name](s, *args, **kwargs)
+
+    watched = _Watched(s, name, recorded)
+    with pytest.raises(ScheduleError):
+        case(watched, loops_of(s))
+    assert calls
+    assert s.module is calls[-1]
+
+
+class _Watched:
+    """A schedule of which one primitive is watched."""
+
+    def __init__(self, s: Schedule, name: str, recorded: Callable[..., object]) -> None:
+        self._schedule = s
+        setattr(self, name, recorded)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._schedule, name)
