@@ -170,6 +170,14 @@ def test_lrn(size, mode):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("beta", [0.25, 0.5, 0.75, 0.6])
+def test_lrn_by_any_power(beta):
+    x = small(np.random.default_rng(12), (1, 4, 3), "float32")
+    n = x.astype(np.float64)
+    got = compute("lrn", x, size=1, alpha=3.0, beta=beta, bias=0.5)
+    close(got, n / (0.5 + 3.0 * n**2) ** beta)
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("axes", [(0, 2, 3), (1,), (-1, 0)])
 def test_mean_variance_norm(axes, mode):
