@@ -29,12 +29,14 @@ from tensorsmith.ir import (
     LoopKind,
     Seq,
     Stmt,
+    Store,
     TensorProgram,
     Var,
     While,
     as_expr,
     free_vars,
     postorder,
+    seq,
 )
 from tensorsmith.ir.rewrite import children, statements, substitute_stmt, with_children
 from tensorsmith.ir.stmt import TRUE, ZERO
@@ -83,7 +85,7 @@ def split(
     result, kept = _nested(body, loop, new_vars, extents, preserve_unit_loops)
     changed = replace_stmt(program, loop, result)
     if not _is_seen_at_once(loop, guard):
-        require_bindings(changed, f"split({var.name})")
+        require_bindings(changed, f"split({var.name})", result)
     return changed, kept
 
 
@@ -169,10 +171,16 @@ def add_guard(s: Stmt, guard: Expr, facts: Analyzer) -> Stmt:
     return If(guard, s, span=s.span)
 
 
-def require_bindings(program: TensorProgram, what: str) -> None:
+def require_bindings(program: TensorProgram, what: str, changed: Stmt | None = None) -> None:
     """Raise ScheduleError if it is not seen of the program, which was well formed before, that the
-    loops take each point of the blocks' iterators once."""
-    for problem in problems(program):
+    loops take each point of the blocks' iterators once.
+
+    changed: the part that is new, if all else is as it was.
+    """
+    body = program.body
+    if changed is not None and any(x is changed for x in statements(body)):
+        body = _without_others(body, changed)
+    for problem in problems(replace(program, body=body)):
         if isinstance(problem, BindingError):
             raise ScheduleError(
                 f"{what} would leave a nest of loops of which it is not seen that it takes each"
@@ -180,6 +188,19 @@ def require_bindings(program: TensorProgram, what: str) -> None:
                 because=problem.what,
                 given=problem.given,
             )
+
+
+def _without_others(s: Stmt, part: Stmt) -> Stmt:
+    """A statement that holds `part`, without what is done before and after it."""
+    if s is part:
+        return s
+    kept = []
+    for c in children(s):
+        if any(x is part for x in statements(c)):
+            kept.append(_without_others(c, part))
+        elif not isinstance(s, Seq) or not isinstance(c, (For, Block, If, While, Store, Invoke)):
+            kept.append(c)
+    return seq(*kept) if isinstance(s, Seq) else with_children(s, tuple(kept))
 
 
 def fuse(program: TensorProgram, loop_vars: Sequence[Var]) -> tuple[TensorProgram, Var]:
@@ -223,7 +244,7 @@ def fuse(program: TensorProgram, loop_vars: Sequence[Var]) -> tuple[TensorProgra
         for b in blocks_in(body)
     )
     if not is_plain:
-        require_bindings(changed, f"fuse({_names(loop_vars)})")
+        require_bindings(changed, f"fuse({_names(loop_vars)})", new)
     return changed, fused
 
 
