@@ -26,6 +26,7 @@ def compile(
     sizes: Mapping[str, int] = MappingProxyType({}),
     input_types: Mapping[str, InputType] = MappingProxyType({}),
     min_extent: int = 1,
+    winograd: bool = True,
     pipeline: Sequence[Pass] | None = None,
     observe: Observe | None = None,
     cache: bool = True,
@@ -42,7 +43,10 @@ def compile(
         such as the rank of an input, is else compiled when it is called.
     min_extent: as for `tensorsmith.from_onnx`; 0 for models whose inputs may be empty, as the keys
         and values are that come before a text.
-    pipeline: the passes; `tensorsmith.compiler.PIPELINE` by default.
+    winograd: whether convolutions of three by three taps may be computed by Winograd's minimal
+        filtering where that is faster. Their results then differ from exact ones by some 1e-6 of
+        the largest, about as much as those of the plain sums do.
+    pipeline: the passes; `tensorsmith.compiler.PIPELINE` by default, less what is not allowed.
     observe: called after each pass, with an `Event`.
     cache: whether kernels, and whole models, are kept on disk and taken from there. A model whose
         weights lie in other files is not kept as a whole.
@@ -53,15 +57,17 @@ def compile(
     """
     target = Target.of(target)
     usual = cache and pipeline is None and observe is None and not input_types
-    usual = usual and min_extent == 1
+    usual = usual and winograd and min_extent == 1
     kept = Kept.of(model, target, entry, sizes, check_bounds=check_bounds) if usual else None
     found = kept and kept.load(options)
     if found:
         return found
     from tensorsmith.compiler.lowering import compile_module
-    from tensorsmith.compiler.pipeline import PIPELINE
+    from tensorsmith.compiler.pipeline import PIPELINE, PLAIN_SUMS
     from tensorsmith.graph.specialize import specialize
     from tensorsmith.ir import IRModule
+
+    passes = PIPELINE if winograd else PLAIN_SUMS
 
     def make(module: IRModule) -> Model:
         whole = specialize(module, sizes, entry=entry)
@@ -69,7 +75,7 @@ def compile(
             whole,
             target,
             entry,
-            PIPELINE if pipeline is None else pipeline,
+            passes if pipeline is None else pipeline,
             observe,
             cache=cache,
             check_bounds=check_bounds,

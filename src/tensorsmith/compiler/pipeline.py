@@ -12,6 +12,7 @@ from tensorsmith.graph.layouts import choose_layouts
 from tensorsmith.graph.legalize import legalize
 from tensorsmith.graph.move_up import move_up
 from tensorsmith.graph.simplify import simplify
+from tensorsmith.graph.winograd import choose_minimal_filtering
 from tensorsmith.ir import IRModule
 
 Pass: TypeAlias = Callable[[IRModule], IRModule]
@@ -23,8 +24,16 @@ def simplify_operators(module: IRModule) -> IRModule:
     return simplify(module, evaluate=evaluate_natively)
 
 
-PIPELINE: Final[tuple[Pass, ...]] = (simplify_operators, move_up, choose_layouts, legalize)
+PIPELINE: Final[tuple[Pass, ...]] = (
+    simplify_operators,
+    move_up,
+    choose_layouts,
+    choose_minimal_filtering,
+    legalize,
+)
 """From what a reader gives to graph functions of calls and tensor programs."""
+PLAIN_SUMS: Final = tuple(p for p in PIPELINE if p is not choose_minimal_filtering)
+"""The same, with each element of a convolution as the sum of products that it is defined as."""
 
 
 @dataclass(frozen=True, slots=True)
