@@ -21,6 +21,9 @@ def compile_model(
     ] = None,
     *,
     target: TargetName = "native",
+    winograd: Annotated[
+        bool, typer.Option(help="Convolutions by minimal filtering where that is faster.")
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """Compile a model to one file: machine code, weights that are mapped into memory, a manifest.
@@ -28,7 +31,7 @@ def compile_model(
     The file runs with `tensorsmith.load`, which needs nothing of the compiler.
     """
     begin = time.perf_counter()
-    made = open_model(model, target=target, quiet=as_json)
+    made = open_model(model, target=target, winograd=winograd, quiet=as_json)
     seconds = time.perf_counter() - begin
     place = output or model.with_suffix(SUFFIX)
     made.save(place)

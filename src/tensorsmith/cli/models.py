@@ -55,7 +55,12 @@ def is_compiled(path: Path) -> bool:
 
 
 def open_model(
-    path: Path, *, threads: int | None = None, target: str = "native", quiet: bool = False
+    path: Path,
+    *,
+    threads: int | None = None,
+    target: str = "native",
+    winograd: bool = True,
+    quiet: bool = False,
 ) -> Model:
     """The model of a file, compiled if it is not yet. Raises TensorsmithError if it cannot be."""
     if not path.exists():
@@ -67,7 +72,7 @@ def open_model(
     from tensorsmith.compiler import compile
 
     with working(f"compiling {path.name}", quiet=quiet):
-        return compile(path, target=target, threads=threads)
+        return compile(path, target=target, threads=threads, winograd=winograd)
 
 
 def feeds(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tensorsmith.ir import IRModule
 
 
-def compile(
+def compile(  # noqa: PLR0913 - these are independent of each other
     model: Source | IRModule,
     *,
     target: Target | str = "native",
