@@ -43,8 +43,8 @@ def chosen(module):
         ((14, 14), (512, 512), 2),
         ((2, 2), (512, 512), None),
         ((56, 56), (16, 16), None),
-        (("height", "width"), (64, 64), 4),
-        (("height", "width"), (16, 64), None),
+        (("height", 56), (64, 64), None),
+        ((56, "width"), (64, 64), None),
     ],
 )
 def test_many_channels_and_tiles(image, channels, tile):
@@ -62,13 +62,11 @@ def test_what_is_left(other):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("image", [(20, 24), ("height", "width")])
-def test_in_a_model(image):
+def test_in_a_model():
     """From plain images and back, with what stands around convolutions."""
     rng = np.random.default_rng(0)
     b = GraphBuilder(OPERATORS)
-    h, w = (Var(e, low=1) if isinstance(e, str) else e for e in image)
-    x = b.param("x", (1, 64, h, w), "float32")
+    x = b.param("x", (Var("batch", low=1), 64, 20, 24), "float32")
     y = x
     weights = [rng.standard_normal((64, 64, 3, 3), np.float32) / 24 for _ in range(3)]
     for data in weights:

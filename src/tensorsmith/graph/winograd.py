@@ -2,7 +2,9 @@
 
 It takes a quarter of the products, or less than a half, but also maps images and results, and reads
 kernels that are larger by as many points as they are mapped to. So it pays for many channels, and
-images of more than a few tiles: a model of the time of each way decides.
+images of more than a few tiles: a model of the time of each way decides. Images whose height or
+width only the call tells are left: code for all of them is long, and tiles in registers are partly
+empty.
 """
 
 from __future__ import annotations
@@ -13,15 +15,12 @@ from math import prod
 from types import MappingProxyType
 from typing import Any, Final
 
-from tensorsmith.arith import Analyzer
-from tensorsmith.ir import Const, Expr, IRModule, as_exprs, const, free_vars, substitute
+from tensorsmith.ir import Const, Expr, IRModule, as_exprs
 from tensorsmith.ir.graph import Apply, Binding, Body, Branch, GraphFunction, Loop
 from tensorsmith.ops.winograd import POINTS, TAPS
 
 FEWEST_CHANNELS: Final = 32
 """Channels before and after, below which the maps cost as much as the products that they save."""
-USUAL: Final = 256
-"""What a dimension that is not known is taken to be: deeper images follow from it."""
 SUMS: Final = 32.0
 """Multiply-adds a cycle, of the machine that the other costs are of."""
 SHARE: Final = 0.85
@@ -95,7 +94,11 @@ def best_tile(apply: Apply) -> int | None:
     assert weight is not None
     made, depth = (int(e.value) for e in weight.shape[:2] if isinstance(e, Const))
     (result,) = apply.results
-    batch, _, *image, _ = map(_usual, result.shape)
+    batch, _, *extents, _ = map(_known, result.shape)
+    image = [e for e in extents if e is not None]
+    if len(image) < 2 or min(image) <= min(POINTS):
+        return None
+    batch = 1 if batch is None else batch
     plain = _direct_time(batch, image, depth, made)
     times = {tile: _time(batch, image, depth, made, tile) for tile in POINTS}
     best = min(times, key=lambda tile: times[tile])
@@ -126,26 +129,20 @@ def _is_taken(apply: Apply) -> bool:
         and lanes > 1
         and sizes[1] > lanes
         and sizes[0] > int(block)
-        and all(_usual(e) > min(POINTS) for e in result.shape[2:4])
     )
 
 
-def _usual(extent: Expr) -> float:
-    """An extent; where it depends on dimensions that are not known, what it usually is."""
-    if isinstance(extent, Const):
-        return float(extent.value)
-    values: dict[Expr, Expr] = {v: const(USUAL) for v in free_vars(extent)}
-    found = Analyzer().simplify(substitute(extent, values))
-    return float(found.value) if isinstance(found, Const) else float(USUAL)
+def _known(extent: Expr) -> int | None:
+    return int(extent.value) if isinstance(extent, Const) else None
 
 
-def _direct_time(batch: float, image: Sequence[float], depth: int, made: int) -> float:
+def _direct_time(batch: int, image: Sequence[int], depth: int, made: int) -> float:
     """Cycles of the plain sums."""
     sums = batch * prod(image) * TAPS**2 * depth * made
     return sums / (SUMS * SHARE) + TAPS**2 * depth * made * KERNEL_CYCLES
 
 
-def _time(batch: float, image: Sequence[float], depth: int, made: int, tile: int) -> float:
+def _time(batch: int, image: Sequence[int], depth: int, made: int, tile: int) -> float:
     """Cycles by minimal filtering."""
     points = (tile + TAPS - 1) ** 2
     tiles = batch * prod(-(-e // tile) for e in image)
