@@ -64,6 +64,17 @@ def f(A: T.Buffer((8, 6), "int32"), D: T.Buffer((8,), "int32"), G: T.Buffer((n,)
         with T.block("J"):
             vt, vu = T.remap("OO", t, u)
             D[0] = D[0] * 2 + T.int32(vt + vu)
+    for x in range(2):
+        T.call("print_it", x)
+        with T.block("K"):
+            vx = T.remap("S", x)
+            D[vx] = 0
+    M = T.alloc((8,), "int32")
+    for y in range(8):
+        with T.block("L"):
+            vy = T.remap("S", y)
+            M[vy] = 0
+    T.call("use_it", M[0:8])
 """
 
 Case = Callable[[Schedule, Callable[[str], LoopRef]], object]
@@ -77,6 +88,16 @@ def loops_of(s: Schedule) -> Callable[[str], LoopRef]:
 
 def made_parallel(s: Schedule, loop: LoopRef) -> LoopRef:
     s.parallel(loop)
+    return loop
+
+
+def made_vector(s: Schedule, loop: LoopRef) -> LoopRef:
+    s.vectorize(loop)
+    return loop
+
+
+def gone(s: Schedule, loop: LoopRef) -> LoopRef:
+    s.split(loop, [None, 2])
     return loop
 
 
@@ -191,9 +212,93 @@ REFUSED: dict[str, dict[str, Case]] = {
             lambda s, at: s.sample_compute_location(s.get_block("B"), decision=99)
         ),
     },
+    "annotate": {
+        "the key is 'accumulate', which says what a block computes": (
+            lambda s, at: s.annotate(s.get_block("B"), "accumulate", "float32")
+        ),
+        "the value is no bool, number, string, expression, or tuple of these": (
+            lambda s, at: s.annotate(at("i"), "note", object())
+        ),
+    },
+    "unannotate": {
+        "there is none of this name, or if it says what a block computes": (
+            lambda s, at: s.unannotate(at("i"), "note")
+        ),
+    },
+    "get_child_blocks": {
+        "the block or loop is no longer there": lambda s, at: s.get_child_blocks(gone(s, at("i"))),
+    },
+    "get_parent_block": {
+        "the block stands in no other": lambda s, at: s.get_parent_block(s.get_block("B")),
+    },
+    "get_output_blocks": {
+        "the module has no such function": lambda s, at: s.get_output_blocks("nothing"),
+    },
+    "work_on": {
+        "the module has no such function": lambda s, at: s.work_on("nothing"),
+    },
+    "set_scope": {
+        "for parameters, or if the scope is not a dotted name": (
+            lambda s, at: s.set_scope(s.get_block("D"), 0, "local")
+        ),
+    },
+    "storage_align": {
+        "for parameters, for buffers with a layout, or if there is no such dimension or stride": (
+            lambda s, at: s.storage_align(s.get_block("B"), 0, 7, 4)
+        ),
+    },
+    "unsafe_set_dtype": {
+        "for parameters, if there is no such type, or if the buffer is passed to a call": (
+            lambda s, at: s.unsafe_set_dtype(s.get_block("B"), 0, "int7")
+        ),
+    },
+    "reorder_block_iter_var": {
+        "unless `new_order` has each position once": (
+            lambda s, at: s.reorder_block_iter_var(s.get_block("B"), [0, 0])
+        ),
+    },
+    "set_axis_separator": {
+        "for a buffer with strides or a layout, or for separators that do not rise or do not lie"
+        " between axes": lambda s, at: s.set_axis_separator(s.get_block("B"), "B", [2, 1]),
+    },
+    "transform_layout": {
+        "the map is not proven to be injective": (
+            lambda s, at: s.transform_layout(s.get_block("B"), "B", lambda i, j: [i // 2, j])
+        ),
+        "for a buffer that has strides or a layout already, or is passed to a call": (
+            lambda s, at: s.transform_layout(s.get_block("L"), "M", lambda i: [i // 4, i % 4])
+        ),
+        "for a parameter, unless asked for and with no `pad_value`": (
+            lambda s, at: s.transform_layout(s.get_block("D"), "D", lambda i: [i // 4, i % 4])
+        ),
+    },
+    "transform_block_layout": {
+        "unless every iterator has a loop of its own that holds the block alone, from 0": (
+            lambda s, at: s.transform_block_layout(s.get_block("F"), lambda i: [i])
+        ),
+        "the map is not a bijection onto a box": (
+            lambda s, at: s.transform_block_layout(s.get_block("B"), lambda i, j: [i // 2, j])
+        ),
+        "an output mixes spatial and reduce iterators": (
+            lambda s, at: s.transform_block_layout(s.get_block("D"), lambda i, k: [i * 6 + k])
+        ),
+        "an iterator is opaque": (
+            lambda s, at: s.transform_block_layout(s.get_block("J"), lambda i, j: [j, i])
+        ),
+    },
+    "parallel": {
+        "the loop reaches a reduce iterator, or an opaque one of a block with calls, assertions or"
+        " while loops": lambda s, at: s.parallel(at("r")),
+        "an iteration may write what another one reads or writes": (
+            lambda s, at: s.parallel(at("q"))
+        ),
+        "a call stands in the loop outside of blocks": lambda s, at: s.parallel(at("x")),
+        "the loop is vectorised, unrolled or bound": lambda s, at: s.parallel(
+            made_vector(s, at("j"))
+        ),
+    },
 }
 TO_BE_LISTED = {
-    "annotate",
     "annotate_buffer_access",
     "blockize",
     "cache_inplace",
@@ -206,32 +311,19 @@ TO_BE_LISTED = {
     "factor_out",
     "fuse_reduction_epilogue",
     "get_block",
-    "get_child_blocks",
     "get_consumers",
     "get_loops",
-    "get_output_blocks",
-    "get_parent_block",
     "get_producers",
     "pad_einsum",
-    "parallel",
     "read_at",
     "reindex",
     "reindex_cache_read",
     "reindex_cache_write",
-    "reorder_block_iter_var",
     "reverse_compute_at",
     "reverse_compute_inline",
     "rfactor",
     "rolling_buffer",
-    "set_axis_separator",
-    "set_scope",
-    "storage_align",
     "tensorize",
-    "transform_block_layout",
-    "transform_layout",
-    "unannotate",
-    "unsafe_set_dtype",
-    "work_on",
     "write_at",
 }
 """Primitives whose errors have tests of their own, but not yet one for each condition."""
