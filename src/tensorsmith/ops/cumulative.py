@@ -43,6 +43,9 @@ def _running(
     before = te.compute(rest, _constant(identity), f"{name}_start")
     states = te.scan(extent, step, before, f"{name}_states")
 
+    if at == 0 and not exclusive and not reverse and inner is type_:
+        return states
+
     def result(*i: Expr) -> Expr:
         t, others = position(i[at]), (*i[:at], *i[at + 1 :])
         if not exclusive:

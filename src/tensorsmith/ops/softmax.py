@@ -39,9 +39,11 @@ def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
         x.shape, lambda *i: _exp(widened(x[i]) - largest[_without(i, over)]), "power"
     )
     total = reduced(te.sum, power, (over,), keep_dims=False, name="total")
+    one = as_expr(1.0, total.dtype)  # the total is at least 1: dividing once a row loses nothing
+    scale = te.compute(total.shape, lambda *i: one / total[i], "scale")
     return te.compute(
         x.shape,
-        lambda *i: converted(power[i] / total[_without(i, over)], x.dtype),
+        lambda *i: converted(power[i] * scale[_without(i, over)], x.dtype),
         "softmax",
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tensorsmith.ir import Block, IterKind, Store
-from tensorsmith.ir.rewrite import statements
+from collections.abc import Collection
+
+from tensorsmith.ir import Block, Buffer, IterKind, Load, Store, free_vars, postorder
+from tensorsmith.ir.rewrite import expressions, statements
 from tensorsmith.schedule.defaults.loops import (
     element_bytes,
     even_width,
@@ -50,6 +52,12 @@ def reduce_columns(s: Schedule, ref: BlockRef, loop: LoopRef, target: Target) ->
     if not reduced:
         raise ScheduleError(f"block {ref.name!r} has no loop to reduce over")
     extent = known_extent(s, loop) or 0
+    stored = {x.buffer for x in statements(block.body) if isinstance(x, Store)}
+    if len(stored) > 1:
+        if not _reads_along(block, loop, stored):
+            raise ScheduleError(f"block {ref.name!r} reads no rows")
+        _together(s, ref, loop, even_width(extent or None, lanes, lanes))
+        return
     if 0 < extent <= lanes * FEW_VECTORS and size(s, reduced[-1]) >= 4 * PARTS:
         _in_parts(s, ref, loop, reduced[-1])
         return
@@ -77,6 +85,27 @@ def reduce_columns(s: Schedule, ref: BlockRef, loop: LoopRef, target: Target) ->
     s.vectorize(s.get_loops(first)[-1])
     last = s.get_loops(copy)[-1]
     s.vectorize(s.split(last, [None, lanes])[1] if is_long else last)
+
+
+def _reads_along(block: Block, loop: LoopRef, stored: Collection[Buffer]) -> bool:
+    """Whether all that a block reads lies along a loop around it, besides what it stores."""
+    axes = {it.var for it in block.iters if loop.var in free_vars(it.binding)}
+    loads = [
+        e
+        for x in statements(block.body)
+        for e in postorder(*expressions(x))
+        if isinstance(e, Load) and e.buffer not in stored and e.indices
+    ]
+    return all(e.indices[-1] in axes for e in loads)
+
+
+def _together(s: Schedule, ref: BlockRef, loop: LoopRef, width: int) -> None:
+    """A reduction to several results, such as the greatest element and its place."""
+    outer, lane = s.split(loop, [None, width])
+    reduced = [x for x in s.get_loops(ref) if is_reduced(s, ref, x)]
+    s.reorder(outer, *reduced, lane)
+    s.vectorize(lane)
+    s.vectorize(s.get_loops(s.decompose_reduction(ref, reduced[0]))[-1])
 
 
 def _in_parts(s: Schedule, ref: BlockRef, loop: LoopRef, reduced: LoopRef) -> None:
@@ -121,9 +150,14 @@ def reduce_rows(s: Schedule, ref: BlockRef, loop: LoopRef, lanes: int) -> None:
     for fewer in (lanes, LAST_LANES):
         again = _loop_of_reduction(s, ref)
         if fewer < width and again is not None:
-            _, lane = s.split(again, [None, fewer])
-            _lanes_inside(s, s.rfactor(lane, rank))
+            pieces, lane = s.split(again, [None, fewer])
+            partial = s.rfactor(lane, rank)
+            _lanes_inside(s, partial)
+            s.unroll(pieces)
             width = fewer
+    last = _loop_of_reduction(s, ref)
+    if last is not None and known_extent(s, last) == LAST_LANES:
+        s.unroll(last)
 
 
 def _output_rank(s: Schedule, ref: BlockRef) -> int:
