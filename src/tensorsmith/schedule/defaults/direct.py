@@ -93,7 +93,9 @@ def direct_roles(s: Schedule, block: Block, what: Contraction) -> Roles | None:
     spatial = (*what.batch, *what.m, *what.n)
     if any(block.iters[at].var not in place for at in spatial):
         return None
-    lane = next(at for at in what.n if block.iters[at].var is block.body.indices[-1])
+    lane = next((at for at in what.n if block.iters[at].var is block.body.indices[-1]), None)
+    if lane is None:
+        return None
     along = known_extent(block.iters[lane].extent)
     is_window = len(what.m) > 1 or len(what.k) > 1 or len(what.n) > 1
     if along is None or along % 4 or along > MOST_ALONG or not is_window:
