@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tensorsmith.codegen.llvm import casts, integers
 from tensorsmith.codegen.llvm.extremes import extreme
 from tensorsmith.codegen.llvm.types import literal, register_type, suffix, vector
+from tensorsmith.codegen.lower.tree import loads_anything
 from tensorsmith.ir import expr as ir
 from tensorsmith.ir.dtype import DType
 from tensorsmith.ir.expr import Const, Expr, Load, Var
@@ -90,7 +91,10 @@ class Expressions:
 
     def eager_args(self, e: Expr) -> tuple[Expr, ...]:
         """The operands that are computed before `e` is: of lazy operations with something that may
-        go wrong in a branch, only the condition."""
+        go wrong in a branch, only the condition; of loads, whose address is simpler than their
+        subscripts are, only the subscripts that load."""
+        if type(e) is Load:
+            return tuple(a for a in e.args if loads_anything(a))
         if type(e) in _LAZY and not all(self.harmless(a) for a in e.args[1:]):
             return e.args[:1]
         return e.args
