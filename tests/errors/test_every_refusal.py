@@ -149,6 +149,10 @@ REFUSED: dict[str, dict[str, Case]] = {
         "a piece takes no box of the points of a block (as half of a fused loop does)": (
             lambda s, at: s.loop_partition(s.fuse(at("i"), at("j")), [9])
         ),
+        "it is not seen that the pieces together take each point once, as where a predicate never"
+        " holds in one": lambda s, at: s.loop_partition(
+            s.split(s.add_unit_loop(at("i")), [2, None])[0], [1]
+        ),
         "it is not known where the reduction of a block starts": (
             lambda s, at: s.loop_partition(s.split(at("r"), [None, 2])[1], [1])
         ),

@@ -124,6 +124,15 @@ def test_factors_that_may_be_0_are_refused():
         s.split(loops_of(s, "B")[0], [None, s.dim("k")])
 
 
+def test_a_piece_in_which_a_predicate_never_holds_is_refused():
+    s = schedule_of(COPY)
+    (unit,) = s.split(s.add_unit_loop(loops_of(s, "B")[0]), [2, None], preserve_unit_loops=False)
+    before = s.module
+    with pytest.raises(ScheduleError, match="takes each point once"):
+        s.loop_partition(unit, [1])
+    assert s.module is before
+
+
 def test_only_the_first_piece_of_a_reduction_has_an_init():
     s = schedule_of(SUM)
     partition_reduction(s)

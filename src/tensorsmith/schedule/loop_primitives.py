@@ -137,8 +137,9 @@ class LoopPrimitives(Scheduled):
         goes on in the others.
 
         Not legal if there are no points; if they are not known to ascend within the range; if a
-        piece takes no box of the points of a block (as half of a fused loop does); or if it is not
-        known where the reduction of a block starts.
+        piece takes no box of the points of a block (as half of a fused loop does); if it is not
+        seen that the pieces together take each point once, as where a predicate never holds in one;
+        or if it is not known where the reduction of a block starts.
 
         >>> from tensorsmith import te
         >>> from tensorsmith.schedule import Schedule

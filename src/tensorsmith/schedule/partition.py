@@ -31,9 +31,10 @@ from tensorsmith.ir import (
 from tensorsmith.ir.instantiate import instantiate
 from tensorsmith.ir.rewrite import children, substitute_stmt, with_children
 from tensorsmith.schedule.errors import ScheduleError
-from tensorsmith.schedule.loops import plain_loop
+from tensorsmith.schedule.loops import plain_loop, require_bindings
 from tensorsmith.schedule.tree import (
     Site,
+    blocks_in,
     find_loop,
     replace_stmt,
     unique_block_names,
@@ -66,7 +67,10 @@ def loop_partition(
         place = _Place({**around, piece_var: (begin, extent)}, outer, frozenset({piece_var}))
         body = _Narrowed(_facts_outside(site)).stmt(body, place)
         pieces.append(replace(loop, var=piece_var, start=begin, extent=extent, body=body))
-    return unique_block_names(replace_stmt(program, loop, seq(*pieces))), new_vars
+    changed = unique_block_names(replace_stmt(program, loop, seq(*pieces)))
+    if any(var in free_vars(b.predicate) for b in blocks_in(loop.body)):
+        require_bindings(changed, f"loop_partition({var.name})")
+    return changed, new_vars
 
 
 def _facts_outside(site: Site) -> Analyzer:
