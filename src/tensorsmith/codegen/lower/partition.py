@@ -112,7 +112,7 @@ class _Partition:
     def loop(self, s: For, depth: int = 0) -> Stmt:
         if s.kind in (LoopKind.SERIAL, LoopKind.PARALLEL) and depth < MOST_NESTED:
             cuts = self.cuts(s)
-            if cuts and 2 * weight(s.body) <= self.budget:
+            if cuts and self.cost(s, cuts) <= self.budget:
                 if s.kind is LoopKind.PARALLEL:
                     return self.versions(s, cuts)
                 return self.pieces(s, cuts, depth)
@@ -132,6 +132,16 @@ class _Partition:
         once = dict.fromkeys(c for c in found if c is not None)
         return [c for c in once if is_inside(s, c.at, self.facts)]
 
+    def cost(self, s: For, cuts: Sequence[Cut]) -> int:
+        """How many statements more there are when a loop is cut: none where nothing is done on the
+        other side of a cut."""
+        if len(cuts) == 1 and cuts[0].is_sharp:
+            other = {cuts[0].condition: not cuts[0].value}
+            with self.facts.scope():
+                if is_empty(simplify_stmt(instantiate(_with_decided(s.body, other)), self.facts)):
+                    return 0
+        return 2 * weight(s.body)
+
     def pieces(self, s: For, cuts: Sequence[Cut], depth: int) -> Stmt:
         """The loop as a head, a middle where all cuts are decided, and a tail."""
         start, end = s.start, s.start + s.extent
@@ -141,7 +151,7 @@ class _Partition:
         size = self.facts.simplify(last - first)
         if isinstance(size, Const) and size.value < FEWEST:
             return self.inside(s)
-        self.budget -= 2 * weight(s.body)
+        self.budget -= self.cost(s, cuts)
         decided = {c.condition: c.value for c in cuts}
         bounds = tuple(s.var >= c.at if c.is_low else s.var < c.at for c in cuts)
         middle = _Piece(first, last, bounds, decided)

@@ -70,12 +70,15 @@ def image_part(
         unit = pixels if at == axes[-1] else 1
         extent = -(-counts[at] // unit)
         fewest = FEWEST_ROWS if unit == 1 and overlaps(block, what, at) else 1
-        for parts in range(target.cores if extent >= target.cores else 1, extent + 1):
-            rows = -(-extent // parts)
-            if rows < fewest:
-                break
-            if _footprint(steps, {**counts, at: rows * unit}) <= budget:
-                return Part(depth, rows)
+        rows = [
+            -(-extent // n)
+            for n in range(target.cores if extent >= target.cores else 1, extent + 1)
+        ]
+        fits = [r for r in dict.fromkeys(rows) if r >= fewest]
+        fits = [r for r in fits if _footprint(steps, {**counts, at: r * unit}) <= budget]
+        if fits:
+            even = next((r for r in fits if extent % r == 0 and 2 * r >= fits[0]), fits[0])
+            return Part(depth, even)
         counts[at] = unit
     return Part(len(axes))
 
