@@ -74,3 +74,23 @@ def test_there_is_no_case_of_few_rows_where_they_are_known_or_columns_are_not():
     module = IRModule.of(b.function("main", [b("matmul", x, y), b("matmul", x, z)]))
     for program in run(module).programs.values():
         assert few_rows(program, Target.named("x86-64-v3")) is None
+
+
+def test_attention_to_few_tokens_has_a_schedule_of_its_own():
+    b = GraphBuilder(OPERATORS)
+    new, all_ = Var("new", low=1), Var("all", low=1)
+    q = b.param("q", (2, new, 16), "float32")
+    k, v = (b.param(name, (2, all_, 16), "float32") for name in "kv")
+    scores = b("softmax", b("matmul", q, b("transpose", k, axes=(0, 2, 1))), axis=-1)
+    module = IRModule.of(b.function("main", [b("matmul", scores, v)]))
+    (program,) = run(module).programs.values()
+    few = few_rows(program, Target.host())
+    assert few is not None
+    assert "<=" in str(few[0])
+    model = compile(module, threads=1)
+    rng = np.random.default_rng(2)
+    for count in (1, 2, MOST_ROWS + 1, 11):
+        args = [rng.standard_normal((2, n, 16), dtype=np.float32) for n in (count, 21, 21)]
+        powers = np.exp(args[0].astype(np.float64) @ args[1].transpose(0, 2, 1))
+        wanted = powers / powers.sum(-1, keepdims=True) @ args[2]
+        np.testing.assert_allclose(model(*args), wanted, rtol=1e-4, atol=1e-5)

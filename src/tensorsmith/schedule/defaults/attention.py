@@ -162,14 +162,22 @@ def _rows_read(block: Block, rows: dict[Buffer, tuple[int, ...]]) -> tuple[Expr,
 # --- The schedule ----------------------------------------------------------------------------
 
 
-def schedule_chain(s: Schedule, chain: Chain, target: Target, free: Collection[str]) -> None:
+def schedule_chain(
+    s: Schedule,
+    chain: Chain,
+    target: Target,
+    free: Collection[str],
+    *,
+    one_row: bool = False,
+) -> None:
     """Schedule a chain, with what uses its result element by element. Raises ScheduleError where a
     step is not legal.
 
-    free: the blocks that may become part of it.
+    free: the blocks that may become part of it. one_row: whether rows are computed one by one.
     """
     lanes = target.lanes(chain.before.output.dtype.bytes)
     rows = ROWS if target.vector_registers >= 32 else ROWS_OF_FEW_REGISTERS
+    rows = 1 if one_row else rows
     flops = _flops(s, chain)
     last, second = _finished(s, chain, free)
     first = _padded(s, chain, rows, VECTORS * lanes)

@@ -11,6 +11,8 @@ from math import prod
 
 from tensorsmith.ir import Const, Expr, TensorProgram
 from tensorsmith.schedule.defaults.attempt import Fallback
+from tensorsmith.schedule.defaults.attention import chain_of
+from tensorsmith.schedule.defaults.canonical import block_of
 from tensorsmith.schedule.defaults.contraction import is_plain, product
 from tensorsmith.schedule.defaults.rules import default_schedule
 from tensorsmith.schedule.schedule import Schedule
@@ -29,6 +31,8 @@ def few_rows(program: TensorProgram, target: Target) -> tuple[Expr, Schedule] | 
     That is a program with one product, whose rows alone are known only in the call.
     """
     found = [(b, what) for b in blocks_in(program.body) if (what := product(b)) is not None]
+    if len(found) == 2:
+        return _few_rows_of_chain(program, target, found[1][0].name)
     if len(found) != 1:
         return None
     ((block, what),) = found
@@ -36,6 +40,22 @@ def few_rows(program: TensorProgram, target: Target) -> tuple[Expr, Schedule] | 
     if not is_plain(block, what) or isinstance(rows, Const) or not what.output.dtype.is_float:
         return None
     if not _is_long([e for e in others if isinstance(e, Const)]):
+        return None
+    notes: list[Fallback] = []
+    schedule = default_schedule(program, target, fallbacks=notes, one_row=True)
+    return None if notes else (rows <= MOST_ROWS, schedule)
+
+
+def _few_rows_of_chain(
+    program: TensorProgram, target: Target, second: str
+) -> tuple[Expr, Schedule] | None:
+    """The same for a product of rows that are made of another one, as in attention."""
+    s = Schedule(program)
+    chain = chain_of(s, second)
+    if chain is None or len(chain.before.m) != 1:
+        return None
+    rows = block_of(s, s.get_block(chain.first)).iters[chain.before.m[0]].extent
+    if isinstance(rows, Const):
         return None
     notes: list[Fallback] = []
     schedule = default_schedule(program, target, fallbacks=notes, one_row=True)

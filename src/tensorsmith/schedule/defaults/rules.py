@@ -64,7 +64,7 @@ def default_schedule(
     for ref in map(s.get_block, rest):
         if windows(block_of(s, ref)) is None:
             attempt(s, functools.partial(with_rows, s, ref))
-    rest = _take_chains(s, rest, target, notes)
+    rest = _take_chains(s, rest, target, notes, one_row=one_row)
     for name in list(rest):
         if name not in rest or product(block_of(s, s.get_block(name)), constants) is None:
             continue
@@ -79,14 +79,17 @@ def default_schedule(
     return s
 
 
-def _take_chains(s: Schedule, rest: list[str], target: Target, notes: list[Fallback]) -> list[str]:
+def _take_chains(
+    s: Schedule, rest: list[str], target: Target, notes: list[Fallback], *, one_row: bool
+) -> list[str]:
     """Schedule products of rows that are made of other products; those of `rest` that are left."""
     for name in list(rest):
         chain = chain_of(s, name) if name in rest else None
         if chain is None:
             continue
         known = {b.name for b in blocks_in(s.program.body)}
-        error = attempt(s, functools.partial(schedule_chain, s, chain, target, tuple(rest)))
+        rule = functools.partial(schedule_chain, s, chain, target, tuple(rest), one_row=one_row)
+        error = attempt(s, rule)
         if error is None:
             rest = _untouched(s, rest, known, name)
         else:
