@@ -60,7 +60,8 @@ class Roles:
 
     lane: the channels side by side; blocks: the other axes of channels; pixel: the axis of the
     image that is tiled; outer: groups, batches and the other axes of the image; k: the sum, in the
-    order in which the image lies.
+    order in which the image lies. slides: whether the last of them moves along the pixels, so that
+    its steps read the same elements for other pixels.
     """
 
     lane: int
@@ -68,6 +69,7 @@ class Roles:
     pixel: int
     outer: tuple[int, ...]
     k: tuple[int, ...]
+    slides: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +109,15 @@ def direct_roles(s: Schedule, block: Block, what: Contraction) -> Roles | None:
     order = sorted((*what.batch, *what.m), key=lambda at: place[block.iters[at].var])
     image = [at for at in order if at in what.m]
     pixel = image[-1]
+    k = sorted(what.k, key=lambda at: _place_in(what.left, block.iters[at].var))
+    both = {block.iters[pixel].var, block.iters[k[-1]].var}
     return Roles(
         lane,
         tuple(at for at in what.n if at != lane),
         pixel,
         tuple(at for at in order if at != pixel),
-        tuple(sorted(what.k, key=lambda at: _place_in(what.left, block.iters[at].var))),
+        tuple(k),
+        any(both.issubset(free_vars(e)) for e in what.left.indices),
     )
 
 
@@ -260,8 +265,9 @@ def _nest(
         inner.append(vector)
     *sums, step = (loops[at] for at in roles.k)
     extent = likely_extent(block.iters[roles.k[-1]].extent)
-    if tiles.steps(extent) < extent:
-        steps, step = s.split(step, [None, tiles.steps(extent)])
+    count = 1 if roles.slides else tiles.steps(extent)  # else too much is kept for other pixels
+    if count < extent:
+        steps, step = s.split(step, [None, count])
         sums.append(steps)
     s.reorder(*head, *channels, *tail, *sums, step, pixel, *inner, lane)
     for x in (step, pixel, *inner):
