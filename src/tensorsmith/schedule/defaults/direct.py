@@ -313,19 +313,22 @@ def _inside(s: Schedule, ref: BlockRef, loop: LoopRef) -> list[LoopRef]:
 
 def _parallel(s: Schedule, loops: Sequence[LoopRef], target: Target) -> list[LoopRef]:
     """Run outer loops on threads, as many of them as it takes for even shares, as one loop. Gives
-    the loops as they are then."""
+    the loops as they are then.
+
+    A loop of which the call alone tells how long it is may be over the one image that there is.
+    """
     taken: list[LoopRef] = []
-    count = 1
+    count, unknown = 1, 0
     for x in loops:
         node = find_loop(s.program, x.var).node
         assert isinstance(node, For)
         extent = known_extent(node.extent)
-        if extent is None:
-            taken = taken if count > 1 else [x]
-            break
         taken.append(x)
-        count *= extent
-        if count % target.cores == 0 or count >= 4 * target.cores:
+        if extent is None:
+            unknown += 1
+        else:
+            count *= extent
+        if unknown > 1 or count % target.cores == 0 or count >= 4 * target.cores:
             break
     outer = s.fuse(*taken) if len(taken) > 1 else taken[0]
     s.parallel(outer)

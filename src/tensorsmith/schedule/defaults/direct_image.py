@@ -17,7 +17,11 @@ from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.target import Target
 
 UNKNOWN = 64
-"""Pixels along an axis of the image of which the call alone tells how many there are."""
+"""Pixels along an axis of the image of which the call alone tells how many there are. Where no
+windows move over the last axis, rows and columns are one; of images there is likely one."""
+TILES_OF_UNKNOWN = 16
+"""Tiles of pixels in a part of an image of which only the call tells how large it is: so many that
+weights are not read too often, so few that small images have work for all threads."""
 FEWEST_ROWS = 4
 """Rows of the result that are computed from one copy of rows of the image, where these overlap."""
 
@@ -59,7 +63,10 @@ def image_part(
     are worth reading such weights less often.
     """
     counts = {at: likely_extent(it.extent) for at, it in enumerate(block.iters)}
-    counts.update((at, UNKNOWN) for at in axes if known_extent(block.iters[at].extent) is None)
+    for at in axes:
+        if known_extent(block.iters[at].extent) is None:
+            is_row = overlaps(block, what, at)
+            counts[at] = UNKNOWN if is_row else UNKNOWN**2 if at == axes[-1] else 1
     weights = prod(counts[at] for at in (*what.n, *what.k)) * what.right.dtype.bytes
     l2 = target.caches.l2
     budget = (l2 // 8 if weights <= l2 // 4 else l2 // 2) // what.left.dtype.bytes
@@ -76,6 +83,8 @@ def image_part(
         ]
         fits = [r for r in dict.fromkeys(rows) if r >= fewest]
         fits = [r for r in fits if _footprint(steps, {**counts, at: r * unit}) <= budget]
+        if fits and unit > 1 and known_extent(block.iters[at].extent) is None:
+            return Part(depth, min(fits[0], TILES_OF_UNKNOWN))
         if fits:
             even = next((r for r in fits if extent % r == 0 and 2 * r >= fits[0]), fits[0])
             return Part(depth, even)
