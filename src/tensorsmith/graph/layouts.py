@@ -89,7 +89,7 @@ def _function(graph: GraphFunction, operators: Operators) -> GraphFunction:
         made = walk.function(graph)
         poor = walk.regions.poor()
         if not poor:
-            return made
+            return made if walk.has_blocks else graph
         for apply in poor:
             del blocks.convolutions[apply]
     return graph
@@ -126,6 +126,7 @@ class _Walk:
         self.replaced.values = self.scope.plain
         self.made: list[Binding] = []
         self.facts = Analyzer()
+        self.has_blocks = False
 
     def function(self, graph: GraphFunction) -> GraphFunction:
         self.sequence(graph.body)
@@ -277,6 +278,7 @@ class _Walk:
         origin: Apply | None = None,
     ) -> Buffer:
         """A new operator with one result."""
+        self.has_blocks = True
         tensors = [o if isinstance(o, Buffer) else None for o in operands]
         with collecting():  # what it requires was checked for the operator that it stands for
             results = self.operators[op](placeholders(tensors), attrs)
