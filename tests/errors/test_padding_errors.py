@@ -40,8 +40,8 @@ def pad_an_opaque_iterator():
 
 
 @case
-def pad_a_sum_of_iterators():
-    pad(ADD.replace("T.grid(8, 8)", "T.grid(4, 5)").replace("A[vi, vj]", "A[vi + vj, vj]"), 3, 3)
+def pad_a_product_of_iterators():
+    pad(ADD.replace("T.grid(8, 8)", "T.grid(4, 5)").replace("A[vi, vj]", "A[vi * vj, vj]"), 3, 3)
 
 
 @case

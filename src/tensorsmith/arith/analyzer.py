@@ -80,6 +80,8 @@ class Analyzer:
         self._congruences = {**congruences.TABLE, Var: self._var_congruence}
         self._interval_cache: dict[Expr, Any] = {}
         self._congruence_cache: dict[Expr, Any] = {}
+        self.is_at_an_end = False
+        """Whether a proof simplifies the end of a quotient's range."""
 
     # --- Facts -------------------------------------------------------------------------------
 

@@ -230,11 +230,17 @@ class _Proof:
         """The quotient, by a divisor that is positive, of the end of the range of what is divided:
         exact where the quotient counts whole rows, as in ``v // w`` for v in ``[0, h * w)``."""
         x, d = atom.args
+        if self.facts.is_at_an_end:  # to simplify takes proofs, which must not ask for this again
+            return None
         end = self.end_of(self.facts.polynomial(x), lower=lower)
         if end is None:
             return None
         quotient = FloorDiv(self.facts.from_polynomial(end), d)
-        return self.facts.polynomial(self.facts.simplify(quotient))
+        self.facts.is_at_an_end = True
+        try:
+            return self.facts.polynomial(self.facts.simplify(quotient))
+        finally:
+            self.facts.is_at_an_end = False
 
     def end_of(self, p: Polynomial, *, lower: bool) -> Polynomial | None:
         """The least or greatest value of a sum of bound variables, in terms of free ones; None if
