@@ -111,3 +111,22 @@ def test_a_model_in_use_may_be_removed(folder: Path) -> None:
     model = compile(scaled(), threads=1)
     kept(folder)[0].unlink()
     check(model)
+
+
+def test_a_file_that_changes_meanwhile_is_not_kept(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "net.onnx"
+    onnx.save(scaled(), path)
+    compiled = lowering.compile_module
+
+    def late(*args: object, **options: object) -> Model:
+        onnx.save(scaled(3.0), path)
+        return compiled(*args, **options)
+
+    monkeypatch.setattr(lowering, "compile_module", late)
+    check(compile(path, threads=1))
+    assert not kept(folder)
+    monkeypatch.undo()
+    monkeypatch.setenv("TENSORSMITH_CACHE_DIR", str(folder))
+    check(compile(path, threads=1), 3.0)

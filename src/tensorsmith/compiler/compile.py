@@ -58,7 +58,11 @@ def compile(  # noqa: PLR0913 - these are independent of each other
     target = Target.of(target)
     usual = cache and pipeline is None and observe is None and not input_types
     usual = usual and winograd and min_extent == 1
-    kept = Kept.of(model, target, entry, sizes, check_bounds=check_bounds) if usual else None
+
+    def place() -> Kept | None:
+        return Kept.of(model, target, entry, sizes, check_bounds=check_bounds) if usual else None
+
+    kept = place()
     found = kept and kept.load(options)
     if found:
         return found
@@ -97,6 +101,6 @@ def compile(  # noqa: PLR0913 - these are independent of each other
         if opened is None:
             raise
         return OpenModel(opened, make, options.get("threads"))
-    if kept is not None and not outside:
+    if kept is not None and not outside and kept == place():  # the file may have been written anew
         kept.save(made)
     return made

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import mmap
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,29 +86,21 @@ class Kept:
 
 def _content_hash(model: object, most: int) -> str | None:
     """The hash of the bytes of an ONNX model; None for more than `most`, and for anything else."""
-    digest = hashlib.sha256()
-    if isinstance(model, bytes):
-        if len(model) > most:
-            return None
-        digest.update(model)
-    elif isinstance(model, (str, Path)):
+    if isinstance(model, (str, Path)):
         try:
             with Path(model).open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                if not 0 < size <= most:
+                if os.fstat(file.fileno()).st_size > most:
                     return None
-                with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as mapped:
-                    digest.update(mapped)
+                return hashlib.file_digest(file, "sha256").hexdigest()
         except (OSError, ValueError):
             return None
-    elif hasattr(model, "SerializeToString"):
+    if hasattr(model, "SerializeToString"):
+        from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
+
         try:
-            data = model.SerializeToString(deterministic=True)
-        except Exception:  # noqa: BLE001 - what protobuf raises of models over 2 GiB differs
+            model = model.SerializeToString(deterministic=True)
+        except (EncodeError, ValueError):  # as of more than 2 GiB
             return None
-        if len(data) > most:
-            return None
-        digest.update(data)
-    else:
+    if not isinstance(model, bytes) or len(model) > most:
         return None
-    return digest.hexdigest()
+    return hashlib.sha256(model).hexdigest()
