@@ -131,7 +131,10 @@ def _in_parts(s: Schedule, ref: BlockRef, loop: LoopRef, reduced: LoopRef) -> No
 
 
 def _first_reduced(s: Schedule, ref: BlockRef) -> LoopRef:
-    return next(x for x in s.get_loops(ref) if is_reduced(s, ref, x))
+    found = next((x for x in s.get_loops(ref) if is_reduced(s, ref, x)), None)
+    if found is None:  # what is left of the sum may move with a loop of the parts
+        raise ScheduleError(f"no loop around block {ref.name!r} is over its sum alone")
+    return found
 
 
 def reduce_rows(s: Schedule, ref: BlockRef, loop: LoopRef, lanes: int) -> None:

@@ -173,6 +173,8 @@ def schedule_windows(
         steps, near = s.split(side, [None, _tile(block, what, width, target)])
         outer.insert(len(outer) - (extent is None or extent > width) * what.is_shifted, steps)
         tile.append(near)
+    if not outer:
+        raise ScheduleError(f"block {ref.name!r} computes one vector: there is nothing to tile")
     taps = [loops[at] for at in what.taps]
     s.reorder(*outer, *taps, *tile, lane)
     along = [b.name for b in blocks_in(s.program.body) if b.name in free and _runs_along(b)]
