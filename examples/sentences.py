@@ -32,6 +32,7 @@ SENTENCES = (
 )
 EMBEDDING = "461"
 """What the model calls the mean over the tokens, by which sentences are compared."""
+CALLS_OF_A_TURN, PAUSE_SECONDS = 10, 0.25
 
 
 def tokenize(sentences: list[str]) -> dict[str, np.ndarray]:
@@ -55,14 +56,21 @@ def similarity(embeddings: np.ndarray) -> np.ndarray:
 
 
 def alternate(*calls: Callable[[], object], seconds: float = 1.5) -> list[float]:
-    """The median seconds of each call, taken in turns."""
+    """The median seconds of each call, taken in turns.
+
+    Turns are some calls long, and begin after a pause: threads may spin for a fifth of a second
+    after their work, and would take processors from those whose turn is next.
+    """
     times: list[list[float]] = [[] for _ in calls]
     end = time.perf_counter() + seconds * len(calls)
-    while time.perf_counter() < end or len(times[0]) < 10:
+    while time.perf_counter() < end or len(times[0]) < CALLS_OF_A_TURN:
         for call, taken in zip(calls, times, strict=True):
-            begin = time.perf_counter()
+            time.sleep(PAUSE_SECONDS)
             call()
-            taken.append(time.perf_counter() - begin)
+            for _ in range(CALLS_OF_A_TURN):
+                begin = time.perf_counter()
+                call()
+                taken.append(time.perf_counter() - begin)
     return [statistics.median(t) for t in times]
 
 

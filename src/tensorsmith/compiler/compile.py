@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Unpack
 
@@ -71,15 +71,14 @@ def compile(  # noqa: PLR0913 - these are independent of each other
     from tensorsmith.graph.specialize import specialize
     from tensorsmith.ir import IRModule
 
-    passes = PIPELINE if winograd else PLAIN_SUMS
+    passes = pipeline if pipeline is not None else PIPELINE if winograd else PLAIN_SUMS
 
     def make(module: IRModule) -> Model:
-        whole = specialize(module, sizes, entry=entry)
         return compile_module(
-            whole,
+            specialize(module, sizes, entry=entry),
             target,
             entry,
-            passes if pipeline is None else pipeline,
+            passes,
             observe,
             cache=cache,
             check_bounds=check_bounds,
@@ -88,19 +87,30 @@ def compile(  # noqa: PLR0913 - these are independent of each other
 
     if isinstance(model, IRModule):
         return make(model)
-    from tensorsmith.compiler.open_model import OpenModel, open_model
     from tensorsmith.frontend.onnx import from_onnx
 
     outside: set[str] = set()
     try:
-        made = make(
-            from_onnx(model, input_types=input_types, min_extent=min_extent, outside=outside)
-        )
+        module = from_onnx(model, input_types=input_types, min_extent=min_extent, outside=outside)
+        made = make(module)
     except TensorsmithError as error:
-        opened = None if input_types else open_model(model, error)
-        if opened is None:
-            raise
-        return OpenModel(opened, make, options.get("threads"))
+        return _opened(model, error, make, input_types, options.get("threads"))
     if kept is not None and not outside and kept == place():  # the file may have been written anew
         kept.save(made)
     return made
+
+
+def _opened(
+    model: Source,
+    error: TensorsmithError,
+    make: Callable[[IRModule], Model],
+    input_types: Mapping[str, InputType],
+    threads: int | None,
+) -> Model:
+    """A model that is compiled when it is called, if `error` says that this is what it takes."""
+    from tensorsmith.compiler.open_model import OpenModel, open_model
+
+    opened = None if input_types else open_model(model, error)
+    if opened is None:
+        raise error
+    return OpenModel(opened, make, threads)
