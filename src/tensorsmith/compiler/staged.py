@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, Unpack
+from typing import Any, Final, TypeAlias, Unpack
 
 import numpy as np
 
@@ -110,7 +110,10 @@ class _Planner:
 
     def info(self, value: Value) -> TensorInfo:
         """What a stage says of a value."""
-        dtype = value.dtype.name if isinstance(value, Buffer) else STRING
+        if isinstance(value, Buffer):
+            dtype = value.dtype.name
+        else:
+            dtype = _KINDS.get(value.kind, value.kind)
         extents = tuple(map(self.dimensions.extent, value.shape))
         return TensorInfo(self.name(value), dtype, extents)
 
@@ -167,6 +170,10 @@ class _Planner:
         )
         attributes = {k: _attribute(v) for k, v in call.attrs.items()}
         return PythonStage(call.symbol, operands, tuple(map(self.info, call.results)), attributes)
+
+
+_KINDS: Final = {"strings": STRING}
+"""The element types of values that are no tensors of numbers; those of maps are their kinds."""
 
 
 def _attribute(value: object) -> Attribute:

@@ -22,6 +22,7 @@ from tensorsmith.ir.graph import (
     Binding,
     CallExtern,
     CallProgram,
+    Check,
     Constant,
     Dims,
     GraphFunction,
@@ -92,8 +93,9 @@ def _refuse_python_inside(binding: Binding) -> None:
 class _Splitter:
     """One function on its way.
 
-    values: the level of each value. variables: what tells each variable: a binding that may be
-    repeated, or a tensor that has it in its shape.
+    values: the level of each value. checked: the highest level of a check so far.
+    variables: what tells each variable: a binding that may be repeated, or a tensor that has it in
+        its shape.
     """
 
     graph: GraphFunction
@@ -102,6 +104,7 @@ class _Splitter:
     values: dict[Value, int] = field(default_factory=dict)
     variables: dict[Var, Binding | Buffer] = field(default_factory=dict)
     levels: dict[Binding, int] = field(default_factory=dict)
+    checked: int = _FIRST
 
     def split(self) -> Stages:
         """The parts."""
@@ -157,10 +160,14 @@ class _Splitter:
         _refuse_python_inside(b)
         read = [self.values[v] for v in values_read(b)]
         read += [self.level_of(v) for v in variables_used(b) if v in self.variables]
+        if _is_python(b):
+            read.append(self.checked)  # Python sees nothing that a check refuses
         level = max(read, default=_FIRST)
         level += (level % 2 == 0) == _is_python(b)
         if isinstance(b, Dims):
             self.variables.update(dict.fromkeys(b.variables, b))
+        elif isinstance(b, Check):
+            self.checked = max(self.checked, level)
         elif isinstance(b, MatchShape):
             fresh = [v for v in free_vars(*b.result.shape) if v not in self.variables]
             self.variables.update(dict.fromkeys(fresh, b))

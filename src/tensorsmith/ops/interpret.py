@@ -78,14 +78,14 @@ def interpret_graph(
     Raises ShapeError, DTypeError or EvaluationError for arguments that do not fit, for checks that
     fail, and where a result is not of the type that the function says.
     """
-    from tensorsmith.runtime import stages, strings  # takes LLVM with it, which passes do without
+    from tensorsmith.runtime import stages  # takes LLVM with it, which passes do without
 
     if operators is None:
         from tensorsmith.ops import OPERATORS
 
         operators = OPERATORS
     graph = module.graph(function) if isinstance(function, str) else function
-    functions = {**stages.FUNCTIONS, **strings.FUNCTIONS, **externs}
+    functions = {**stages.FUNCTIONS, **externs}
     return _Run(module, operators, functions).function(graph, args)
 
 

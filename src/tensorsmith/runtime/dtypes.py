@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from tensorsmith.errors import DTypeError
 
 STRING: Final = "string"
 """The element type of tensors of strings: object arrays of `str`."""
+_MAP: Final = re.compile(r"map\((string|int64), (string|int64|float32|float64)\)")
 _PLAIN: Final = frozenset(
     [
         *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -34,12 +36,18 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         return np.dtype(name)
     if name == "index":
         return np.dtype(np.int64)
-    if name == STRING:
+    if name == STRING or map_types(name) is not None:
         return np.dtype(object)
     if name in _EXTENSION:
         found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return found
     raise DTypeError(f"there are no arrays of {name!r}")
+
+
+def map_types(name: str) -> tuple[str, str] | None:
+    """The types of keys and values, of an element type that is one of maps; else None."""
+    found = _MAP.fullmatch(name)
+    return None if found is None else (found[1], found[2])
 
 
 def torch_dtype(name: str) -> Any:

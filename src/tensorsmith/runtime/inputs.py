@@ -12,9 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from tensorsmith.errors import DTypeError, EvaluationError, ShapeError, TensorsmithError
-from tensorsmith.runtime.dtypes import STRING, is_torch, name_of, numpy_dtype
+from tensorsmith.runtime.dtypes import STRING, is_torch, map_types, name_of, numpy_dtype
 from tensorsmith.runtime.extents import names_in, text_of, value_of
 from tensorsmith.runtime.manifest import DimensionInfo, Manifest, TensorInfo
+from tensorsmith.runtime.maps import tensor_of_maps
 
 _SHOWN: Final = 40
 
@@ -72,6 +73,8 @@ def checked(
 
 def _tensor(info: TensorInfo, x: Any) -> Any:
     """The input as an array or a torch tensor, without a copy. Raises DTypeError if it is none."""
+    if map_types(info.dtype) is not None:
+        return tensor_of_maps(x, info.dtype, f"input {info.name!r}")
     if isinstance(x, np.generic):
         return np.asarray(x)
     if isinstance(x, np.ndarray):

@@ -24,7 +24,8 @@ NO_ATTRIBUTES: Final[Mapping[str, Attribute]] = {}
 class TensorInfo:
     """A tensor that a model takes, gives, or passes between its stages.
 
-    name: unique among the values of the model. dtype: by name; 'string' for strings.
+    name: unique among the values of the model. dtype: by name; 'string' for strings, 'map(...)' for
+    maps.
     extents: of its shape.
     """
 

@@ -27,10 +27,10 @@ from tensorsmith.runtime.manifest import (
     PythonStage,
     TensorInfo,
 )
+from tensorsmith.runtime.maps import shown
 from tensorsmith.runtime.model_profile import ModelProfile, Profiler
 from tensorsmith.runtime.results import Allocator, Returns, allocator
 from tensorsmith.runtime.stages import Functions, NativeRun, Values
-from tensorsmith.runtime.strings import FUNCTIONS
 from tensorsmith.runtime.thread_pool import Context, symbols
 from tensorsmith.runtime.weights import aligned
 from tensorsmith.target.target import usable_cores
@@ -88,11 +88,7 @@ class Model:
         self.copies = 0
         self.weights = aligned(np.zeros(0, np.uint8) if weights is None else weights)
         self.objects = tuple(objects)
-        self.functions: Functions = {
-            **stages.FUNCTIONS,
-            **FUNCTIONS,
-            **(options.get("functions") or {}),
-        }
+        self.functions: Functions = {**stages.FUNCTIONS, **(options.get("functions") or {})}
         self._allocate = allocator(options.get("outputs", "numpy"))
         is_finished = type(self._allocate).finished is Allocator.finished
         self._finished = None if is_finished else self._allocate.finished
@@ -246,7 +242,7 @@ class Model:
             else:
                 assert isinstance(stage, DimensionStage)
                 values.read_dimensions(stage)
-        return [_apart(values[t.name], tensors) for t in self.outputs]
+        return [shown(_apart(values[t.name], tensors), t.dtype) for t in self.outputs]
 
 
 def _apart(x: Any, tensors: Sequence[Any]) -> Any:

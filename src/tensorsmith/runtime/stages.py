@@ -8,7 +8,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from tensorsmith.errors import EvaluationError, TensorsmithError
-from tensorsmith.runtime.dtypes import STRING, is_torch, numpy_dtype
+from tensorsmith.runtime import images, maps, strings
+from tensorsmith.runtime.dtypes import is_torch, numpy_dtype
 from tensorsmith.runtime.extents import Extent, closure, text_of, value_of
 from tensorsmith.runtime.manifest import (
     DimensionInfo,
@@ -97,8 +98,14 @@ def copy_of(x: Any) -> np.ndarray[Any, Any]:
     return np.array(x)
 
 
-FUNCTIONS: Final[Functions] = {"runtime.shape": shape_of, "runtime.copy": copy_of}
-"""What every model may call, besides functions on strings."""
+FUNCTIONS: Final[Functions] = {
+    "runtime.shape": shape_of,
+    "runtime.copy": copy_of,
+    **images.FUNCTIONS,
+    **maps.FUNCTIONS,
+    **strings.FUNCTIONS,
+}
+"""What every model may call."""
 
 
 def _sources(stage: NativeStage) -> tuple[list[tuple[int, int]], dict[str, int]]:
@@ -185,8 +192,8 @@ def _operand(
 
 
 def _result(stage: PythonStage, info: TensorInfo, x: object) -> Any:
-    array = np.asarray(x, object if info.dtype == STRING else None)
     wanted = numpy_dtype(info.dtype)
+    array = np.asarray(x, wanted if wanted.hasobject else None)
     if array.dtype != wanted or array.ndim != len(info.extents):
         raise EvaluationError(
             f"the Python function {stage.function!r} gave {array.dtype} of rank {array.ndim} for"

@@ -9,7 +9,7 @@ from tensorsmith.frontend.onnx import types
 from tensorsmith.frontend.onnx.node import Converter, Node
 from tensorsmith.frontend.onnx.strings import numbers_of_strings, strings_of_numbers
 from tensorsmith.frontend.onnx.values import Read
-from tensorsmith.ir import Buffer, Opaque
+from tensorsmith.ir import Buffer
 
 
 def cast_by_name(node: Node) -> Read:
@@ -28,8 +28,7 @@ def cast(node: Node) -> Read:
 
 def cast_like(node: Node) -> Read:
     """Cast to the type of another tensor."""
-    like = node.value(1)
-    name = "string" if isinstance(like, Opaque) else node.tensor(1).dtype.name
+    name = "string" if node.text_tensor(1) else node.tensor(1).dtype.name
     return casted(node, types.NUMBERS[name])
 
 
@@ -37,11 +36,11 @@ def casted(node: Node, number: int) -> Read:
     """The operand as elements of a type by ONNX's number."""
     saturate = node.flag("saturate", default=True)
     round_mode = node.text("round_mode", "up", ("up", "down", "nearest"))
-    x = node.value(0)
+    x = node.text_tensor()
     if number == types.STRING:
-        return x if isinstance(x, Opaque) else strings_of_numbers(node, node.tensor())
+        return x or strings_of_numbers(node, node.tensor())
     wanted = types.element_type(number, "the result")
-    if isinstance(x, Opaque):
+    if x is not None:
         return numbers_of_strings(node, x, wanted.name)
     tensor = node.tensor()
     if tensor.dtype is wanted:

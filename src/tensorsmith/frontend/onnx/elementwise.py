@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tensorsmith.frontend.onnx.node import Converter, Node
 from tensorsmith.frontend.onnx.strings import also_of_strings, equal_strings
-from tensorsmith.ir import Buffer, Opaque
+from tensorsmith.ir import Buffer
 
 _BROADCAST_BY_RULE: Final = 7
 """Since this version operands broadcast as in NumPy; before, an attribute said how."""
@@ -101,7 +101,7 @@ def clip(node: Node) -> Buffer:
 
 def equal(node: Node) -> Buffer:
     """Whether elements are equal; of strings too."""
-    if isinstance(node.value(0), Opaque):
+    if node.text_tensor():
         return equal_strings(node)
     return node("equal", *aligned(node))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tensorsmith.errors import DTypeError, ShapeError, TensorsmithError
+from tensorsmith.frontend.onnx.maps import map_input
 from tensorsmith.frontend.onnx.strings import string_tensor
 from tensorsmith.frontend.onnx.types import (
     STRING,
@@ -68,6 +69,10 @@ class Inputs:
             inner = kind.sequence_type.elem_type
             parts = enumerate(given.elements)
             return Sequence(tuple(self._value(f"{name}.{n}", inner, t) for n, t in parts))
+        if kind.HasField("map_type") and given is None:
+            made = map_input(name, kind.map_type)
+            self.builder.add_param(made)
+            return made
         if isinstance(given, KnownValue):
             value = given.value
             self._tensor(name, kind, TensorType(value.shape, value.dtype.name))
@@ -79,7 +84,7 @@ class Inputs:
     def _tensor(self, name: str, kind: TypeProto, given: TensorType) -> Read:
         what = f"the input {name!r}"
         if not kind.HasField("tensor_type"):
-            raise DTypeError(f"{what} is no tensor, sequence or optional of tensors")
+            raise DTypeError(f"{what} is no tensor, map, sequence or optional of tensors")
         tensor = kind.tensor_type
         stated = given.shape
         if stated is None:
@@ -131,9 +136,12 @@ def _unknown(what: str, why: str, wanted: str) -> TensorsmithError:
 def is_open(graph: GraphProto) -> bool:
     """Whether `from_onnx` needs `input_types` for some input of the graph."""
     initialised = {t.name for t in graph.initializer}
-    return any(v.name not in initialised and _is_open(v) for v in graph.input)
+    return any(v.name not in initialised and is_open_input(v) for v in graph.input)
 
 
-def _is_open(info: ValueInfoProto) -> bool:
+def is_open_input(info: ValueInfoProto) -> bool:
+    """Whether the model leaves the rank of an input open, or how many tensors it is."""
+    if info.type.HasField("map_type"):
+        return False
     tensor = info.type.tensor_type
     return not info.type.HasField("tensor_type") or not tensor.HasField("shape")

@@ -24,7 +24,7 @@ from tensorsmith.frontend.onnx.trees import (
     tree_ensemble_regressor,
 )
 from tensorsmith.frontend.onnx.values import Read
-from tensorsmith.ir import Buffer, Opaque
+from tensorsmith.ir import Buffer
 
 
 def array_feature_extractor(node: Node) -> Buffer:
@@ -76,8 +76,8 @@ def imputer(node: Node) -> Buffer:
 def one_hot_encoder(node: Node) -> Buffer:
     """A new last axis with 1 at the category of an element."""
     node.ignore("zeros")
-    x = node.value(0)
-    if isinstance(x, Opaque):
+    x = node.text_tensor()
+    if x is not None:
         names = node.texts("cats_strings")
         positions = string_positions(node, x, names)
         count = len(names)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from tensorsmith.errors import DTypeError, ShapeError, UnsupportedOpError, UntrustedModelError
 from tensorsmith.frontend.onnx import types
-from tensorsmith.frontend.onnx.values import Nothing, Read, Sequence, kind_of
+from tensorsmith.frontend.onnx.values import STRINGS, Nothing, Read, Sequence, kind_of
 from tensorsmith.ir import Buffer, Const, Expr, Opaque, free_vars
 from tensorsmith.ops import GraphBuilder
 
@@ -155,13 +155,20 @@ class Node:
         """All inputs, which must be tensors of numbers."""
         return tuple(self.tensor(n) for n in range(len(self.inputs)))
 
+    def text_tensor(self, number: int = 0) -> Opaque | None:
+        """An input if it is a tensor of strings, else None."""
+        found = self.value(number)
+        return found if isinstance(found, Opaque) and found.kind == STRINGS else None
+
     def strings(self, number: int = 0) -> Opaque:
         """An input that must be a tensor of strings."""
-        found = self.value(number)
-        if isinstance(found, Opaque):
+        found = self.text_tensor(number)
+        if found is not None:
             return found
         raise DTypeError(
-            f"input {number} must be a tensor of strings", where=self.where, given=kind_of(found)
+            f"input {number} must be a tensor of strings",
+            where=self.where,
+            given=kind_of(self.value(number)),
         )
 
     def sequence(self, number: int = 0) -> Sequence:

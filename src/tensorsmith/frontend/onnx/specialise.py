@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tensorsmith.frontend.onnx.inputs import is_open
+from tensorsmith.frontend.onnx.inputs import is_open, is_open_input
 from tensorsmith.frontend.onnx.load import Source
 from tensorsmith.frontend.onnx.node import OpenValueError
 from tensorsmith.frontend.onnx.read import from_onnx
@@ -24,13 +24,14 @@ from tensorsmith.frontend.onnx.types import (
     SequenceType,
     TensorType,
 )
-from tensorsmith.ir import IRModule
+from tensorsmith.ir import IRModule, Opaque
+from tensorsmith.runtime.maps import shown
 
 if TYPE_CHECKING:
     from onnx import ModelProto, ValueInfoProto
 
-Argument: TypeAlias = "Array | Sequence[Any] | None"
-"""A tensor, a sequence of arguments, or an optional that holds nothing."""
+Argument: TypeAlias = "Array | Sequence[Any] | dict[Any, Any] | None"
+"""A tensor, a sequence of arguments, a map, or an optional that holds nothing."""
 
 
 @dataclass(slots=True, eq=False)
@@ -102,12 +103,6 @@ class Specialised:
         return self._modules[key]
 
 
-def is_open_input(info: ValueInfoProto) -> bool:
-    """Whether the model leaves the rank of an input open, or how many tensors it is."""
-    kind = info.type
-    return not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape")
-
-
 def type_of(argument: Argument) -> InputType:
     """The type of an argument, with extents left open."""
     if argument is None:
@@ -126,6 +121,8 @@ def flat_arguments(arguments: Sequence[Argument]) -> list[Array]:
         if isinstance(argument, (np.ndarray, np.generic)):
             array = np.asarray(argument)
             found.append(array.astype(object) if array.dtype.kind in "US" else array)
+        elif isinstance(argument, dict):
+            found.append(np.array(argument, object))
         elif argument is not None:
             found.extend(flat_arguments(argument))
     return found
@@ -133,11 +130,12 @@ def flat_arguments(arguments: Sequence[Argument]) -> list[Array]:
 
 def nested_results(module: IRModule, names: Sequence[str], flat: Sequence[Array]) -> list[Any]:
     """The results of the model's outputs `names`, with sequences put together."""
-    attrs = module.graphs["main"].attrs
-    stated = attrs.get("sequences", ())
+    main = module.graphs["main"]
+    stated = main.attrs.get("sequences", ())
     assert isinstance(stated, tuple)
     lengths = {str(e[0]): int(str(e[1])) for e in stated if isinstance(e, tuple)}
-    rest = iter(flat)
+    kinds = (v.kind if isinstance(v, Opaque) else "" for v in main.results)
+    rest = iter([shown(x, kind) for x, kind in zip(flat, kinds, strict=True)])
     made: list[Any] = []
     for name in names:
         length = lengths.get(name)

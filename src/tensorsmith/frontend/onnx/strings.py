@@ -14,7 +14,7 @@ import numpy as np
 
 from tensorsmith.frontend.onnx.arguments import count_of, product
 from tensorsmith.frontend.onnx.types import Array
-from tensorsmith.frontend.onnx.values import Read, kind_of
+from tensorsmith.frontend.onnx.values import STRINGS, Read, kind_of
 from tensorsmith.ir import Attrs, AttrValue, Buffer, CallExtern, Expr, ExprLike, Opaque, as_expr
 from tensorsmith.ops.broadcast import broadcast_shapes
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def string_tensor(name: str, shape: Sequence[ExprLike]) -> Opaque:
     """A new value for a tensor of strings."""
-    return Opaque(name, "strings", tuple(as_expr(e) for e in shape))
+    return Opaque(name, STRINGS, tuple(as_expr(e) for e in shape))
 
 
 def constant_strings(builder: GraphBuilder, array: Array, name: str) -> Opaque:
@@ -38,21 +38,22 @@ def constant_strings(builder: GraphBuilder, array: Array, name: str) -> Opaque:
         "values": tuple(str(s) for s in array.reshape(-1)),
         "shape": tuple(int(d) for d in array.shape),
     }
-    _call(builder, "constant", (made,), (), attrs)
+    call_python(builder, "strings.constant", (made,), (), attrs)
     return made
 
 
-def _call(
+def call_python(
     builder: GraphBuilder,
     function: str,
     results: tuple[Buffer | Opaque, ...],
     operands: Sequence[Buffer | Opaque | Expr],
     attrs: Attrs,
 ) -> None:
+    """Have a Python function make the results. It is called by its name in the runtime."""
     builder.emit(
         CallExtern(
             results,
-            f"strings.{function}",
+            function,
             tuple(operands),
             attrs,
             is_python=True,
@@ -66,7 +67,7 @@ def _made(
 ) -> Opaque:
     """A tensor of strings of the first operand's shape."""
     made = string_tensor(function, operands[0].shape)
-    _call(node.builder, function, (made,), operands, attrs)
+    call_python(node.builder, f"strings.{function}", (made,), operands, attrs)
     return made
 
 
@@ -79,7 +80,7 @@ def _read(
 ) -> Buffer:
     """A tensor of numbers, of this shape and type."""
     made = Buffer(function, *result)
-    _call(node.builder, function, (made,), operands, attrs)
+    call_python(node.builder, f"strings.{function}", (made,), operands, attrs)
     return made
 
 
@@ -94,7 +95,7 @@ def also_of_strings(convert: Converter, *operands: int) -> Converter:
 
     def converted(node: Node) -> Read | tuple[Read | None, ...]:
         chosen = operands or tuple(range(len(node.inputs)))
-        moved = [n for n in chosen if isinstance(node.value(n), Opaque)]
+        moved = [n for n in chosen if node.text_tensor(n)]
         if not moved:
             return convert(node)
         if any(node.value(n) is not None for n in set(chosen) - set(moved)):
@@ -125,7 +126,7 @@ def taken_strings(node: Node, values: Sequence[Opaque], positions: Read | None) 
     """The strings at positions among those of tensors, one after the other."""
     assert isinstance(positions, Buffer)
     made = string_tensor("taken", positions.shape)
-    _call(node.builder, "take", (made,), (*values, positions), {})
+    call_python(node.builder, "strings.take", (made,), (*values, positions), {})
     return made
 
 
@@ -153,7 +154,7 @@ def string_concat(node: Node) -> Opaque:
     """Strings one after the other."""
     a, b = node.strings(0), node.strings(1)
     made = string_tensor("concat", broadcast_shapes(a.shape, b.shape))
-    _call(node.builder, "concat", (made,), (a, b), {})
+    call_python(node.builder, "strings.concat", (made,), (a, b), {})
     return made
 
 
@@ -167,7 +168,7 @@ def string_split(node: Node) -> tuple[Opaque, Buffer]:
     width = count_of(node, _read(node, "split_width", (x,), ((), "int64"), attrs), "parts")
     parts = string_tensor("split", (*x.shape, width))
     counts = Buffer("counts", x.shape, "int64")
-    _call(node.builder, "split", (parts, counts), (x, width), attrs)
+    call_python(node.builder, "strings.split", (parts, counts), (x, width), attrs)
     return parts, counts
 
 
@@ -184,7 +185,7 @@ def string_normalizer(node: Node) -> Opaque:
     }
     count = count_of(node, _read(node, "normalized_count", (x,), ((), "int64"), attrs), "words")
     made = string_tensor("normalized", (*x.shape[:-1], count))
-    _call(node.builder, "normalize", (made,), (x,), attrs)
+    call_python(node.builder, "strings.normalize", (made,), (x,), attrs)
     return made
 
 
@@ -222,8 +223,7 @@ def label_encoder(node: Node) -> Read:
 
 
 def _looked_up(node: Node, keys: Array, values: Array, default: AttrValue) -> Read:
-    x = node.value(0)
-    operand = x if isinstance(x, Opaque) else node.tensor()
+    operand = node.text_tensor() or node.tensor()
     dtype = "string" if values.dtype == object else values.dtype.name
     if isinstance(operand, Buffer) and keys.dtype != object and dtype != "string":
         numbers = keys.astype(operand.dtype.numpy), values, np.array(default, values.dtype)
@@ -252,10 +252,23 @@ def string_positions(node: Node, x: Opaque, names: Sequence[str]) -> Buffer:
 def _old_label_encoder(node: Node) -> Read:
     """Strings to their numbers in a list, or back."""
     classes = np.array(node.texts("classes_strings", ()), object)
-    numbers = np.arange(len(classes), dtype=np.int64)
+    return _categories(node, classes, np.arange(len(classes), dtype=np.int64))
+
+
+def category_mapper(node: Node) -> Read:
+    """Strings to their numbers in a table, or back."""
+    classes = np.array(node.texts("cats_strings", ()), object)
+    numbers = np.array(node.integers("cats_int64s", ()), np.int64)
+    if len(classes) != len(numbers):
+        node.wrong(f"{len(classes)} names for {len(numbers)} numbers of categories")
+    return _categories(node, classes, numbers)
+
+
+def _categories(node: Node, classes: Array, numbers: Array) -> Read:
+    """Strings to their numbers, or numbers to their strings: what the operand is not."""
     default_number = node.integer("default_int64", -1)
     default_text = node.text("default_string", "_Unused")
-    if isinstance(node.value(0), Opaque):
+    if node.text_tensor():
         return _looked_up(node, classes, numbers, default_number)
     return _looked_up(node, numbers, classes, default_text)
 
@@ -289,8 +302,7 @@ def _default(node: Node, dtype: str) -> AttrValue:
 
 def tf_idf_vectorizer(node: Node) -> Buffer:
     """How often n-grams occur, perhaps weighted."""
-    x = node.value(0)
-    operand = x if isinstance(x, Opaque) else node.tensor()
+    operand = node.text_tensor() or node.tensor()
     pool = node.texts("pool_strings", None) or node.integers("pool_int64s", ())
     starts = node.integers("ngram_counts")
     columns = node.integers("ngram_indexes")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from tensorsmith.frontend.onnx.types import NUMBERS, STRING
 from tensorsmith.frontend.onnx.values import Nothing, Read, Sequence
-from tensorsmith.ir import Buffer, Const
+from tensorsmith.ir import Buffer, Const, Opaque
+from tensorsmith.runtime.dtypes import map_types
 
 if TYPE_CHECKING:
     from onnx import TypeProto
@@ -22,6 +23,10 @@ def type_proto(value: Read) -> TypeProto:
     if isinstance(value, Sequence):
         if value.items:
             made.sequence_type.elem_type.CopyFrom(type_proto(value.items[0]))
+        return made
+    if isinstance(value, Opaque) and (types := map_types(value.kind)) is not None:
+        held = made.sequence_type.elem_type.map_type if value.shape else made.map_type
+        held.key_type, held.value_type.tensor_type.elem_type = (NUMBERS[t] for t in types)
         return made
     element = NUMBERS[value.dtype.name] if isinstance(value, Buffer) else STRING
     made.tensor_type.elem_type = element

@@ -8,9 +8,12 @@ they never reach the intermediate representation.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tensorsmith.ir import Buffer, Opaque
+
+STRINGS: Final = "strings"
+"""The kind of a value that is a tensor of strings. Others are maps: see `maps`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

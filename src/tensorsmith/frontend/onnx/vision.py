@@ -7,7 +7,9 @@ from typing import Final
 
 from tensorsmith.frontend.onnx.arguments import as_scalar, ask_equal, count_of
 from tensorsmith.frontend.onnx.node import Converter, Node
-from tensorsmith.ir import Buffer, as_expr
+from tensorsmith.frontend.onnx.strings import call_python
+from tensorsmith.frontend.onnx.values import kind_of
+from tensorsmith.ir import Attrs, Buffer, Var, as_expr
 
 _MODES: Final = {"bilinear": "linear", "bicubic": "cubic"}
 """Names that GridSample had before opset 20."""
@@ -80,8 +82,23 @@ def max_roi_pool(node: Node) -> Buffer:
     return node("max_roi_pool", node.tensor(0), node.tensor(1), pooled=pooled, spatial_scale=scale)
 
 
+def image_decoder(node: Node) -> Buffer:
+    """The pixels of a file of an image, (height, width, channels)."""
+    data = node.tensor()
+    order = node.text("pixel_format", "RGB", ("RGB", "BGR", "Grayscale"))
+    if data.rank != 1 or data.dtype.name != "uint8":
+        node.wrong("takes the bytes of a file", given=kind_of(data))
+    grey = order == "Grayscale"
+    sizes = (Var("height", low=0), Var("width", low=0), 1 if grey else 3)
+    made = Buffer("image", sizes, "uint8")
+    attrs: Attrs = {"grey": grey, "reverse": order == "BGR"}
+    call_python(node.builder, "images.decode", (made,), (data,), attrs)
+    return made
+
+
 CONVERTERS: Final[Mapping[str, Converter | Mapping[int, Converter]]] = {
     "AffineGrid": affine_grid,
+    "ImageDecoder": image_decoder,
     "GridSample": grid_sample,
     "MaxRoiPool": max_roi_pool,
     "NonMaxSuppression": non_max_suppression,
