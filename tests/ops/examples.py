@@ -117,6 +117,7 @@ EXAMPLES: dict[str, list[Example]] = {
     "eye": [of(shape=(3, 4), diagonal=1)],
     "center_crop_pad": [of("float32 4 5", shape=(2, 7))],
     "gather": [of("float32 4 3", "int64 2 2")],
+    "farthest_position": [of("int64 4 3"), of("int32 4 3", by_column=True)],
     "gather_elements": [of("float32 4 3", "int64 2 3")],
     "gather_nd": [of("float32 4 3 2", "int64 5 2")],
     "array_feature_extractor": [of("float32 2 5", "int64 1 3")],

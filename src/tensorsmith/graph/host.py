@@ -242,7 +242,7 @@ class HostBuilder:
                 pairs = zip(b.variables, b.values, strict=True)
                 return [s for v, value in pairs for s in self.bound(v, value, b.sources)]
             case Check():
-                return [Assert(b.condition, b.message, span=b.span)]
+                return [Assert(b.condition, f"{_place(b)}{b.message}", span=b.span)]
             case Branch():
                 return control.branch(self, b)
             case Loop():
@@ -274,7 +274,7 @@ class HostBuilder:
     def _matched(self, b: MatchShape) -> list[Stmt]:
         """The checks and variables of a shape's other view."""
         stmts: list[Stmt] = []
-        where = f"{', '.join(b.sources)}: " if b.sources else ""
+        where = _place(b)
         pairs = zip(b.operand.shape, b.result.shape, strict=True)
         for axis, (given, wanted) in enumerate(pairs):
             if isinstance(wanted, Var) and not self.is_bound(wanted):
@@ -287,6 +287,11 @@ class HostBuilder:
     def _handed_over(self, token: Var, number: int, result: Buffer) -> Stmt:
         """The call that gives a result to the runtime."""
         return Invoke(RETURN, (token, const(number), result.region(), *result.shape))
+
+
+def _place(b: Binding) -> str:
+    """What messages begin with: the nodes that a binding comes from."""
+    return f"{', '.join(b.sources)}: " if b.sources else ""
 
 
 def facts_of(variable: Var, value: Expr) -> list[tuple[Expr, str]]:

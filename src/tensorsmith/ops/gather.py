@@ -10,7 +10,7 @@ from typing import Final
 
 from tensorsmith import te
 from tensorsmith.errors import ShapeError
-from tensorsmith.ir import Const, Expr, ExprLike
+from tensorsmith.ir import Const, Expr, ExprLike, Kind, select
 from tensorsmith.ops.indexing import (
     check_extents,
     check_integer,
@@ -20,6 +20,7 @@ from tensorsmith.ops.indexing import (
 )
 from tensorsmith.ops.operands import as_axis, check_rank
 from tensorsmith.ops.operator import Operator, operators
+from tensorsmith.ops.reduce import reduced
 from tensorsmith.te import Tensor
 
 
@@ -41,6 +42,23 @@ def gather(x: Tensor, positions: Tensor, *, axis: int = 0) -> Tensor:
         return x[(*i[:along], at, *i[stop:])]
 
     return te.compute(shape, element, "gather")
+
+
+def farthest_position(positions: Tensor, *, by_column: bool = False) -> Tensor:
+    """The greatest of `positions`, counted from the end for negative ones: -1 as 0, -2 as 1.
+
+    All of them lie within an axis if this one does. by_column: one for each index of the last axis.
+    """
+    check_integer(positions, "the positions of farthest_position")
+    check_rank("farthest_position by column", positions, 1 if by_column else 0)
+    over = range(positions.rank - by_column)
+
+    def counted(position: Expr, *_: Expr) -> Expr:
+        if position.dtype.kind is Kind.UINT:
+            return position
+        return select(position < 0, -1 - position, position)
+
+    return reduced(te.max, positions, over, keep_dims=False, function=counted, name="farthest")
 
 
 def gather_elements(x: Tensor, positions: Tensor, *, axis: int = 0) -> Tensor:
@@ -114,5 +132,5 @@ def array_feature_extractor(x: Tensor, positions: Tensor) -> Tensor:
 
 
 OPERATORS: Final[tuple[Operator, ...]] = operators(
-    gather, gather_elements, gather_nd, array_feature_extractor
+    farthest_position, gather, gather_elements, gather_nd, array_feature_extractor
 )

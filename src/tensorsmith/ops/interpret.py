@@ -233,7 +233,11 @@ class _Run:
 
     def check(self, b: Check) -> None:
         if not self.number(b.condition):
-            raise EvaluationError(b.message, given=f"{b.condition!r} is false")
+            raise EvaluationError(
+                b.message,
+                where=", ".join(b.sources) or None,
+                given=f"{b.condition!r} is false",
+            )
 
     def match_shape(self, b: MatchShape) -> None:
         self.define((b.result,), (self.value(b.operand),))

@@ -12,6 +12,7 @@ from tensorsmith.frontend.onnx import normalize, select, windows
 from tensorsmith.frontend.onnx.activations import with_alpha
 from tensorsmith.frontend.onnx.elementwise import one
 from tensorsmith.frontend.onnx.node import Converter, Node
+from tensorsmith.frontend.onnx.positions import check_along
 from tensorsmith.ir import Buffer
 
 
@@ -114,21 +115,27 @@ def skip_rms_norm(node: Node) -> tuple[Buffer | None, ...]:
     return (made, None, None, total)
 
 
+def rows(node: Node, table: Buffer, positions: Buffer) -> Buffer:
+    """The rows of a table at positions."""
+    check_along(node, table, positions, 0)
+    return node("gather", table, positions, axis=0)
+
+
 def embed_layer_norm(node: Node) -> tuple[Buffer | None, ...]:
     """layer_norm of the sum of the embeddings of words, positions and segments."""
     ids, segments = node.tensor(0), node.optional(1)
     words, positions, segment_table = node.tensor(2), node.tensor(3), node.optional(4)
     mask, places = node.optional(7), node.optional(8)
     node.ignore("mask_index_type")
-    total = node("gather", words, ids, axis=0)
+    total = rows(node, words, ids)
     if places is None:
         length = ids.shape[1]
         here = node("slice", positions, starts=(0,), extents=(length,), axes=(0,))
     else:
-        here = node("gather", positions, places, axis=0)
+        here = rows(node, positions, places)
     total = node("add", total, here)
     if segments is not None and segment_table is not None:
-        total = node("add", total, node("gather", segment_table, segments, axis=0))
+        total = node("add", total, rows(node, segment_table, segments))
     epsilon = node.number("epsilon", 1e-12)
     made = node("layer_norm", total, node.tensor(5), node.tensor(6), axis=-1, epsilon=epsilon)
     if mask is None:

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from tensorsmith.frontend.onnx.node import Converter, Node
+from tensorsmith.frontend.onnx.positions import check_along
 from tensorsmith.frontend.onnx.scores import (
     TRANSFORMS,
     as_floats,
@@ -29,7 +30,9 @@ from tensorsmith.ir import Buffer
 
 def array_feature_extractor(node: Node) -> Buffer:
     """Columns at positions."""
-    return node("array_feature_extractor", node.tensor(0), node.tensor(1))
+    x, positions = node.tensor(0), node.tensor(1)
+    check_along(node, x, positions, -1)
+    return node("array_feature_extractor", x, positions)
 
 
 def binarizer(node: Node) -> Buffer:

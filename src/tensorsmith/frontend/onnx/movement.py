@@ -14,6 +14,7 @@ from tensorsmith.frontend.onnx.arguments import (
     sizes_of,
 )
 from tensorsmith.frontend.onnx.node import Converter, Node
+from tensorsmith.frontend.onnx.positions import check_along, check_tuples
 from tensorsmith.frontend.onnx.strings import also_of_strings
 from tensorsmith.ir import Buffer, Const, Expr, Select, as_expr
 from tensorsmith.ir.expr import equal
@@ -255,18 +256,23 @@ def _equal_sizes(node: Node, extent: Expr, count: int) -> tuple[Expr, ...]:
 
 def gather(node: Node) -> Buffer:
     """Slices at positions along an axis."""
-    return node("gather", node.tensor(0), node.tensor(1), axis=node.integer("axis", 0))
+    x, positions, axis = node.tensor(0), node.tensor(1), node.integer("axis", 0)
+    check_along(node, x, positions, axis)
+    return node("gather", x, positions, axis=axis)
 
 
 def gather_elements(node: Node) -> Buffer:
     """Elements at positions along an axis."""
-    return node("gather_elements", node.tensor(0), node.tensor(1), axis=node.integer("axis", 0))
+    x, positions, axis = node.tensor(0), node.tensor(1), node.integer("axis", 0)
+    check_along(node, x, positions, axis)
+    return node("gather_elements", x, positions, axis=axis)
 
 
 def gather_nd(node: Node) -> Buffer:
     """Slices at tuples of positions."""
-    dims = node.integer("batch_dims", 0)
-    return node("gather_nd", node.tensor(0), node.tensor(1), batch_dims=dims)
+    x, positions, batch = node.tensor(0), node.tensor(1), node.integer("batch_dims", 0)
+    check_tuples(node, x, positions, batch)
+    return node("gather_nd", x, positions, batch_dims=batch)
 
 
 def depth_to_space(node: Node) -> Buffer:

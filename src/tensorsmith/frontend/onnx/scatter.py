@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tensorsmith.frontend.onnx.node import Converter, Node
+from tensorsmith.frontend.onnx.positions import check_along, check_tuples
 from tensorsmith.ir import Buffer
 
 _REDUCTIONS: Final = ("none", "add", "mul", "max", "min")
@@ -13,21 +14,19 @@ _REDUCTIONS: Final = ("none", "add", "mul", "max", "min")
 
 def scatter_elements(node: Node) -> Buffer:
     """Updates written where GatherElements would read them."""
-    return node(
-        "scatter_elements",
-        node.tensor(0),
-        node.tensor(1),
-        node.tensor(2),
-        axis=node.integer("axis", 0),
-        reduction=node.text("reduction", "none", _REDUCTIONS),
-    )
+    data, positions, updates = (node.tensor(n) for n in range(3))
+    axis = node.integer("axis", 0)
+    reduction = node.text("reduction", "none", _REDUCTIONS)
+    check_along(node, data, positions, axis)
+    return node("scatter_elements", data, positions, updates, axis=axis, reduction=reduction)
 
 
 def scatter_nd(node: Node) -> Buffer:
     """Updates written where GatherND would read them."""
     reduction = node.text("reduction", "none", _REDUCTIONS)
-    operands = (node.tensor(n) for n in range(3))
-    return node("scatter_nd", *operands, reduction=reduction)
+    data, positions, updates = (node.tensor(n) for n in range(3))
+    check_tuples(node, data, positions)
+    return node("scatter_nd", data, positions, updates, reduction=reduction)
 
 
 def tensor_scatter(node: Node) -> Buffer:
