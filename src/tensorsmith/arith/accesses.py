@@ -197,11 +197,13 @@ class _Walk:
         return parts
 
     def _invoke(self, stmt: Invoke, place: _Place) -> None:
-        for arg in stmt.args:
+        for at, arg in enumerate(stmt.args):
             if isinstance(arg, Region):
                 self._loads((e for pair in arg.ranges for e in pair), stmt, place)
-                self._add(arg, False, stmt, place)
-                self._add(arg, True, stmt, place)
+                if at or not stmt.is_instruction:
+                    self._add(arg, False, stmt, place)
+                if not at or not stmt.is_instruction:
+                    self._add(arg, True, stmt, place)
             else:
                 self._loads((arg,), stmt, place)
 

@@ -12,7 +12,6 @@ from typing import Final
 
 from tensorsmith._version import __version__
 from tensorsmith.codegen.llvm.emit import Machine
-from tensorsmith.codegen.llvm.instructions import INSTRUCTIONS
 from tensorsmith.codegen.llvm.module import ModuleText, print_llvm
 from tensorsmith.codegen.llvm.types import register_type
 from tensorsmith.codegen.units import KERNEL, Unit, Written, split
@@ -247,7 +246,7 @@ def _failures(text: ModuleText) -> tuple[Failure, ...]:
 def signatures(unit: Unit, text: ModuleText) -> Iterator[Signature]:
     """What the runtime must know of each program."""
     failures = _failures(text)
-    written = Written(unit.module, INSTRUCTIONS)
+    written = Written(unit.module)
     for name, program in unit.defined.items():
         stored = written.of(program)
         parameters = (
@@ -282,7 +281,7 @@ def cache_key(unit: Unit, target: Target) -> str:
     the target, and the compiler itself. Of what a host calls, it depends on the parameters alone,
     and on which of them are written."""
     defined = IRModule.of(*unit.defined.values(), attrs=unit.module.attrs)
-    written = Written(unit.module, INSTRUCTIONS)
+    written = Written(unit.module)
     declared = [_declared(unit.module.programs[name], written) for name in unit.calls]
     places = [
         str(s.span)

@@ -125,13 +125,12 @@ def _connected(programs: Mapping[str, TensorProgram]) -> Iterator[list[TensorPro
 class Written:
     """Which parameters the programs of a module write, themselves or by a call; each found once.
 
-    instructions: the callees that write their first argument alone. All others that are not in the
-    module may write all that they get.
+    Instructions write their first argument alone. Other callees that are not in the module may
+    write all that they get.
     """
 
-    def __init__(self, module: IRModule, instructions: Mapping[str, object]) -> None:
+    def __init__(self, module: IRModule) -> None:
         self.module = module
-        self.instructions = instructions
         self._known: dict[str, set[Buffer]] = {}
 
     def of(self, program: TensorProgram) -> set[Buffer]:
@@ -154,7 +153,7 @@ class Written:
     def _by_call(self, s: Invoke) -> Iterator[Buffer]:
         if s.callee in READ_ONLY:
             return
-        if s.callee in self.instructions or s.callee in WRITE_FIRST:
+        if s.is_instruction or s.callee in WRITE_FIRST:
             yield from (a.buffer for a in s.args[:1] if isinstance(a, Region))
             return
         callee = self.module.programs.get(s.callee)

@@ -20,7 +20,6 @@ from tensorsmith.codegen.compilation import (
     machine_parts,
     object_manifest,
 )
-from tensorsmith.codegen.llvm.instructions import INSTRUCTIONS
 from tensorsmith.codegen.units import KERNEL, Written
 from tensorsmith.compiler.constants import marked
 from tensorsmith.compiler.costs import UNKNOWN, kernel_cost
@@ -151,7 +150,7 @@ def _extent(data: object) -> Extent | None:
 
 def _head(program: TensorProgram, key: str) -> TensorProgram:
     """The parameters of a program, and stores to those that it writes."""
-    written = Written(IRModule.of(program), INSTRUCTIONS).of(program)
+    written = Written(IRModule.of(program)).of(program)
     stores = [
         Store(p, tuple(const(0) for _ in p.shape), _zero(p))
         for p in program.params

@@ -134,11 +134,17 @@ class Invoke(Stmt):
     callee: the name of a function of the module, or of an external symbol. A callee of the module
         sees each region as a whole buffer of its own. What an external function does to its regions
         is what the block around it says (`Block.reads`, `Block.writes`); outside of a block it may
-        read and write all of them.
+        read and write all of them. An instruction of a machine, by its name in LLVM
+        ('llvm.x86...'), writes its first region alone, and reads the others alone.
     """
 
     callee: str
     args: tuple[Expr | Region, ...]
+
+    @property
+    def is_instruction(self) -> bool:
+        """Whether it calls an instruction of a machine."""
+        return self.callee.startswith("llvm.")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

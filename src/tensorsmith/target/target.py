@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tensorsmith.errors import TargetError
+from tensorsmith.target.tile_registers import TILE_FEATURES, may_use_tiles
 
 KIB: Final = 1024
 
@@ -126,11 +127,10 @@ class Target:
 def _host() -> Target:
     import llvmlite.binding as llvm
 
-    flags: dict[str, bool] = dict(llvm.get_host_cpu_features())
     return Target(
         triple=llvm.get_process_triple(),
         cpu=llvm.get_host_cpu_name(),
-        features=frozenset(name for name, present in flags.items() if present),
+        features=frozenset(name for name, usable in _host_flags().items() if usable),
         caches=_host_caches(),
         cores=usable_cores(),
     )
@@ -139,10 +139,18 @@ def _host() -> Target:
 @functools.cache
 def _host_lacks() -> frozenset[str]:
     """The features that LLVM knows of, and this machine has not."""
+    return frozenset(name for name, usable in _host_flags().items() if not usable)
+
+
+def _host_flags() -> dict[str, bool]:
+    """The features that LLVM knows of, and whether this process may use each."""
     import llvmlite.binding as llvm
 
     flags: dict[str, bool] = dict(llvm.get_host_cpu_features())
-    return frozenset(name for name, present in flags.items() if not present)
+    tiles = [name for name, present in flags.items() if present and name.startswith(TILE_FEATURES)]
+    if tiles and not may_use_tiles():
+        flags |= dict.fromkeys(tiles, False)
+    return flags
 
 
 def usable_cores() -> int:
@@ -194,11 +202,18 @@ _LINUX: Final = "x86_64-unknown-linux-gnu"
 _V2: Final = frozenset(("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16"))
 _V3: Final = _V2 | {"avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe"}
 _V4: Final = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+_TILES: Final = frozenset(("avx512vnni", "avxvnni", "amx-tile", "amx-int8"))
 NAMED: Final[dict[str, Target]] = {
     "x86-64": Target(_LINUX, "x86-64"),
     "x86-64-v2": Target(_LINUX, "x86-64-v2", _V2),
     "x86-64-v3": Target(_LINUX, "x86-64-v3", _V3),
     "x86-64-v4": Target(_LINUX, "x86-64-v4", _V4),
+    "sapphirerapids": Target(
+        _LINUX,
+        "sapphirerapids",
+        _V4 | _TILES | {"avx512vnni", "avxvnni"},
+        Caches(48 * KIB, 2048 * KIB),
+    ),
     "aarch64": Target("aarch64-unknown-linux-gnu", "generic", frozenset(("neon",))),
     "cortex-a72": Target("aarch64-unknown-linux-gnu", "cortex-a72", frozenset(("neon",))),
     "neoverse-n1": Target(

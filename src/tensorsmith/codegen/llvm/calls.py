@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tensorsmith.codegen.llvm import tile_products
 from tensorsmith.codegen.llvm.instructions import INSTRUCTIONS, Instruction, Vector, is_widened
+from tensorsmith.codegen.llvm.regions import check_region
 from tensorsmith.codegen.llvm.runtime_calls import IN_CONTEXT, RETURN, hand_over, note_cell
 from tensorsmith.codegen.llvm.types import register_type
 from tensorsmith.codegen.strides import dense_strides, strides_of
@@ -20,7 +22,10 @@ if TYPE_CHECKING:
 def invoke(function: Function, s: Invoke) -> None:
     """Emit a call; its error code, if it has one, is passed on."""
     function.memory.tiles.forget_all()
-    if s.callee.startswith("llvm."):
+    if s.callee in tile_products.TILE_PRODUCTS:
+        tile_products.emit(function, s)
+        return
+    if s.is_instruction:
         _Instruction(function, s, _instruction(function, s)).emit()
         return
     args: list[str] = []
@@ -39,12 +44,6 @@ def invoke(function: Function, s: Invoke) -> None:
             note_cell(function, s.args[0])
         args = ["ptr %ctx", *args]
     function.module.call(function, s, args)
-
-
-def check_region(function: Function, region: Region) -> None:
-    """In a debug build: fail where a region leaves its buffer."""
-    starts = tuple(start for start, _ in region.ranges)
-    function.check_bounds(region.buffer, starts, tuple(extent for _, extent in region.ranges))
 
 
 def _instruction(function: Function, s: Invoke) -> Instruction:

@@ -94,6 +94,8 @@ class Function:
     """What is to be fetched in each iteration of a loop."""
     allocated: set[Buffer] = field(default_factory=set)
     """Buffers that each iteration of a loop uses anew, whose memory was taken before the loop."""
+    has_tiles: bool = False
+    """Whether it uses tile registers, which are released when it is left."""
     is_entry: bool = False
     """Whether it checks arguments only, and holds nothing."""
     exits: dict[tuple[str, ...], str] = field(default_factory=dict)

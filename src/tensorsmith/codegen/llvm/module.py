@@ -11,6 +11,7 @@ from tensorsmith.codegen.llvm.entry import Entry
 from tensorsmith.codegen.llvm.function import Function
 from tensorsmith.codegen.llvm.memory import Place
 from tensorsmith.codegen.llvm.runtime_calls import alone
+from tensorsmith.codegen.llvm.tile_products import TILE_PRODUCTS, reconfigure, releasing
 from tensorsmith.codegen.llvm.types import register_type
 from tensorsmith.codegen.lower.calls import callee_values
 from tensorsmith.codegen.lower.pipeline import lower
@@ -18,6 +19,7 @@ from tensorsmith.codegen.lower.scheduled import SCHEDULED
 from tensorsmith.errors import Span
 from tensorsmith.ir import Buffer, For, Invoke, IRModule, TensorProgram, Var
 from tensorsmith.ir.dtype import float32, float64
+from tensorsmith.ir.rewrite import statements
 from tensorsmith.ir.stmt import ZERO
 from tensorsmith.runtime.signature import KERNEL_SHIFT
 from tensorsmith.target import Target
@@ -79,6 +81,8 @@ class ModuleText:
     """Whether all programs need little of LLVM's middle end."""
     program: TensorProgram | None = None
     """The program that is being printed."""
+    has_tiles: bool = False
+    """Whether that uses tile registers, here or there."""
 
     @property
     def contract(self) -> bool:
@@ -178,6 +182,8 @@ class ModuleText:
         self.viewed = {}
         lowered = lower(program, self.module.programs, self.target, check_bounds=self.check_bounds)
         self.is_scheduled = self.is_scheduled and bool(lowered.attrs.get(SCHEDULED))
+        called = {x.callee for x in statements(lowered.body) if isinstance(x, Invoke)}
+        self.has_tiles = not called.isdisjoint(TILE_PRODUCTS)
         function = Function(self, f"{program.name}.body")
         params: list[str] = []
         shared = shared_params(program)
@@ -217,7 +223,8 @@ class ModuleText:
             *function.exit_lines(),
             "}",
         ]
-        self.bodies.append("\n".join(line for line in lines if line))
+        text = "\n".join(line for line in lines if line)
+        self.bodies.append(releasing(text) if function.has_tiles else text)
 
     def _fence(self, function: Function) -> list[str]:
         """What makes stores past the caches seen by others, where the machine wants it."""
@@ -275,8 +282,11 @@ class ModuleText:
         self.pass_on(function, code, number)
 
     def pass_on(self, function: Function, code: str, number: int = 0) -> None:
-        """Return the error code of a call, unless it is 0; `number` is of the kernel called."""
+        """Return the error code of a call, unless it is 0; `number` is of the kernel called. What
+        was called may have released the tile registers that loops around use."""
         text = function.text
+        if self.has_tiles and text.depth:
+            reconfigure(function)
         good, bad = text.name("good"), text.name("bad")
         fine = text.value(f"icmp eq i32 {code}, 0")
         text.line(f"br i1 {fine}, label %{good}, label %{bad}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from tensorsmith.arith import Analyzer
 from tensorsmith.codegen.llvm.instructions import INSTRUCTIONS, Vector, is_widened
+from tensorsmith.codegen.llvm.tile_products import NEEDS, TILE_PRODUCTS
 from tensorsmith.ir import Block, Const, Invoke, Region, Stmt, TensorProgram
 from tensorsmith.ir.dtype import dtype as as_dtype
 from tensorsmith.ir.rewrite import transform_stmt
@@ -26,7 +28,10 @@ def select_instructions(program: TensorProgram, *, target: Target) -> TensorProg
     def change(s: Stmt) -> Stmt | None:
         if not isinstance(s, Block) or s.reads is None or s.writes is None:
             return None
-        found = INSTRUCTIONS.get(str(s.attrs.get(INSTRUCTION)))
+        name = str(s.attrs.get(INSTRUCTION))
+        if name in TILE_PRODUCTS:
+            return _tile_product(s, (*s.writes, *s.reads), name, target)
+        found = INSTRUCTIONS.get(name)
         if found is None or not target.features.intersection(found.needs):
             return None
         given = (*s.writes, *s.reads)
@@ -38,6 +43,13 @@ def select_instructions(program: TensorProgram, *, target: Target) -> TensorProg
 
     body = transform_stmt(program.body, change)
     return program if body is program.body else replace(program, body=body)
+
+
+def _tile_product(s: Block, given: tuple[Region, ...], name: str, target: Target) -> Stmt | None:
+    has = target.features.issuperset(NEEDS)
+    if not has or not TILE_PRODUCTS[name].fits(given, Analyzer()):
+        return None
+    return replace(s, body=Invoke(name, given, span=s.span), init=None)
 
 
 def _fits(region: Region, wanted: Vector) -> bool:

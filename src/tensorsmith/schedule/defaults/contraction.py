@@ -12,8 +12,10 @@ from tensorsmith.schedule.defaults.analysis import SYMBOLIC_EXTENT, Contraction,
 from tensorsmith.schedule.defaults.canonical import block_of
 from tensorsmith.schedule.defaults.decoded import decoded_operand, schedule_decoded
 from tensorsmith.schedule.defaults.direct import direct_roles, schedule_direct
+from tensorsmith.schedule.defaults.dots import tiles_for
 from tensorsmith.schedule.defaults.packed import CONSTANTS, schedule_packed
 from tensorsmith.schedule.defaults.streamed import schedule_streamed
+from tensorsmith.schedule.defaults.tile_products import schedule_tile_product
 from tensorsmith.schedule.defaults.winograd import schedule_winograd, winograd_chain
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import BlockRef
@@ -101,6 +103,8 @@ def schedule_contraction(
         if not _lies_along(what.right, block, what.n[0]):
             raise ScheduleError(f"the columns of {what.right.buffer.name!r} do not lie in rows")
         schedule_streamed(s, ref, what, target, free)
+    elif not few and (tiles := tiles_for(block, what, target)) is not None:
+        schedule_tile_product(s, ref, what, tiles, target, free)
     else:
         few = is_streamed(block, what)
         schedule_packed(s, ref, what, target, free, one_row=one_row, few_rows=few)

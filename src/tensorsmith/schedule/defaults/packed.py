@@ -111,7 +111,7 @@ def schedule_packed(
         lay_out(s, decoded)
     dot = dot_for(block_of(s, ref), what, target)
     product = as_product(s, ref, what)
-    extents = [_known(it.extent) for it in block_of(s, ref).iters]
+    extents = [known(it.extent) for it in block_of(s, ref).iters]
     batches = prod(extent or 1 for extent in extents[: product.batches])
     m, n, k = extents[product.batches :]
     sizes = Sizes(m, n, k, what.output.dtype.bytes, what.right.dtype.bytes)
@@ -127,11 +127,11 @@ def schedule_packed(
         s.compute_inline(decoded.block)
     operands = _operands(s, product, tiles, free, width)
     result = with_users(s, product.result, product.axes, free)
-    nest = _nest(s, product, tiles, target.lanes(sizes.bytes), width)
+    nest = tiled_loops(s, product, tiles, target.lanes(sizes.bytes), width)
     s.reverse_compute_at(result, nest.row)
     places = [
         None if operand is not None and operand.is_constant else place
-        for operand, place in zip(operands, _places(nest, tiles), strict=True)
+        for operand, place in zip(operands, packing_places(nest, tiles), strict=True)
     ]
     for operand, place in zip(operands, places, strict=True):
         if operand is not None and place is not None:
@@ -153,10 +153,11 @@ def schedule_packed(
             worth = replace(sizes, m=m or 1).flops >= PARALLEL_FLOPS
             _parallel_columns(s, nest, shared, worth=worth)
         else:
-            _parallel(s, nest, shared, even)
+            on_panels(s, nest, shared, even)
 
 
-def _known(extent: Expr) -> int | None:
+def known(extent: Expr) -> int | None:
+    """An extent, if it is a number."""
     return int(extent.value) if isinstance(extent, Const) else None
 
 
@@ -179,11 +180,9 @@ def _operands(
     )
     turned = [lies_along(block_of(s, copy), depth) for copy, _, _, depth in sides]
     if turned[1]:
-        inputs = tuple(Var(f"i{d}") for d in range(at + 2))
-        along = IndexMap(inputs, (*inputs[:at], inputs[at + 1], inputs[at]))
-        s.transform_layout(product.block, product.b, along)
+        turn(s, product)
     made: dict[str, BlockRef] = {}
-    if not all(_divides(block.iters[d].extent, padding[d]) for d in (at, at + 1, at + 2)):
+    if not all(divides(block.iters[d].extent, padding[d]) for d in (at, at + 1, at + 2)):
         pads, backs = s.pad_einsum(product.block, padding)
         made = {p.name: p for p in (*pads, *backs)}
     found: list[Operand | None] = []
@@ -194,8 +193,8 @@ def _operands(
     )
     for (copy, name, size, _), is_turned, is_packed in zip(sides, turned, must_pack, strict=True):
         pad = made.get(f"{name}_pad")
-        is_constant = _is_constant(s, copy)
-        free_to_stay = pad is None and not is_constant and not has_producer(s, copy, free)
+        is_kept = is_constant(s, copy)
+        free_to_stay = pad is None and not is_kept and not has_producer(s, copy, free)
         if free_to_stay and not is_packed:
             s.compute_inline(copy)
             found.append(None)
@@ -203,8 +202,8 @@ def _operands(
         by_tiles = is_turned if width == 1 else not is_turned
         operand = make_operand(s, product, (copy, name, pad), by_tiles, size)
         with_producers(s, operand.copy, free)
-        is_constant = is_constant or _is_constant(s, operand.copy)
-        found.append(replace(operand, is_constant=is_constant, width=width))
+        is_kept = is_kept or is_constant(s, operand.copy)
+        found.append(replace(operand, is_constant=is_kept, width=width))
     back = made.get(f"{product.c}_unpad")
     if back is not None:
         s.compute_inline(back)
@@ -212,6 +211,13 @@ def _operands(
     packs = [block_of(s, x.pack).body for x in found if x is not None]
     in_tiles(s, product, (tiles, width), {x.buffer for x in packs if isinstance(x, Store)})
     return found
+
+
+def turn(s: Schedule, product: Product) -> None:
+    """Lay out the copy of B as B lies: along k."""
+    inputs = tuple(Var(f"i{d}") for d in range(product.batches + 2))
+    *batches, k, n = inputs
+    s.transform_layout(product.block, product.b, IndexMap(inputs, (*batches, n, k)))
 
 
 def make_operand(
@@ -234,7 +240,7 @@ def make_operand(
     return Operand(copy, pack, by_tiles, size)
 
 
-def _is_constant(s: Schedule, copy: BlockRef) -> bool:
+def is_constant(s: Schedule, copy: BlockRef) -> bool:
     """Whether a block copies what is the same in every call."""
     named = s.program.attrs.get(CONSTANTS, ())
     block = block_of(s, copy)
@@ -245,7 +251,8 @@ def _is_constant(s: Schedule, copy: BlockRef) -> bool:
     )
 
 
-def _divides(extent: Expr, by: int) -> bool:
+def divides(extent: Expr, by: int) -> bool:
+    """Whether an extent is known to be a multiple of a number."""
     return by == 1 or (isinstance(extent, Const) and int(extent.value) % by == 0)
 
 
@@ -295,7 +302,7 @@ def _tiled(indices: tuple[Expr, ...], var: Var, k: Var, sizes: tuple[int, int]) 
 # --- Loops -----------------------------------------------------------------------------------
 
 
-def _nest(s: Schedule, product: Product, tiles: Tiles, lanes: int, width: int) -> Nest:
+def tiled_loops(s: Schedule, product: Product, tiles: Tiles, lanes: int, width: int) -> Nest:
     """Tile the loops of the product. width: steps of `k` that one instruction takes."""
     *batches, m, n, k = s.get_loops(product.block)
     strip = panel = None
@@ -322,7 +329,7 @@ def _nest(s: Schedule, product: Product, tiles: Tiles, lanes: int, width: int) -
     return Nest(batch, strip, panel, column, row, k, i, vector, lane)
 
 
-def _places(nest: Nest, tiles: Tiles) -> tuple[LoopRef | None, LoopRef | None]:
+def packing_places(nest: Nest, tiles: Tiles) -> tuple[LoopRef | None, LoopRef | None]:
     """The loops in which A and B are packed; None: before all."""
     return (nest.panel if tiles.panel else nest.batch, nest.strip if tiles.strip else nest.batch)
 
@@ -344,8 +351,7 @@ def _in_registers(s: Schedule, ref: BlockRef, nest: Nest, dot: Dot | None) -> No
 
 def _finish_tile(s: Schedule, result: BlockRef, row: LoopRef, lanes: int) -> None:
     """Store a tile of the result from registers."""
-    loops = s.get_loops(result)
-    inner = loops[[x.var for x in loops].index(row.var) + 1 :]
+    inner = inside(s, result, row)
     block = block_of(s, result)
     assert isinstance(block.body, Store)
     last = set(free_vars(*block.body.indices[-1:]))
@@ -361,6 +367,12 @@ def _finish_tile(s: Schedule, result: BlockRef, row: LoopRef, lanes: int) -> Non
             s.unroll(x)
 
 
+def inside(s: Schedule, ref: BlockRef, loop: LoopRef) -> list[LoopRef]:
+    """The loops around a block that stand inside of a loop around it."""
+    loops = s.get_loops(ref)
+    return loops[[x.var for x in loops].index(loop.var) + 1 :]
+
+
 def run_in_vectors(s: Schedule, loop: LoopRef, lanes: int) -> None:
     """Run a loop of constant extent in vectors of `lanes`, one after the other."""
     node = find_loop(s.program, loop.var).node
@@ -373,9 +385,7 @@ def run_in_vectors(s: Schedule, loop: LoopRef, lanes: int) -> None:
 
 def pack(s: Schedule, operand: Operand, place: LoopRef | None, lanes: int) -> LoopRef:
     """Order the loops of a packing block; gives the outermost of them."""
-    loops = s.get_loops(operand.pack)
-    if place is not None:
-        loops = loops[[x.var for x in loops].index(place.var) + 1 :]
+    loops = s.get_loops(operand.pack) if place is None else inside(s, operand.pack, place)
     if len(loops) < 2 + (operand.width > 1):
         raise ScheduleError(f"block {operand.pack.name!r} has not the loops of a packed operand")
     if operand.width > 1:
@@ -414,7 +424,7 @@ def _pack_groups(s: Schedule, operand: Operand, loops: list[LoopRef], lanes: int
     return tiles[0] if tiles else depth
 
 
-def _parallel(
+def on_panels(
     s: Schedule, nest: Nest, packing: list[tuple[LoopRef, LoopRef | None]], batched: bool
 ) -> None:
     """Run panels, or strips, on threads, and the packing of what they share: the outer loops of the

@@ -94,16 +94,16 @@ def choose_tiles(sizes: Sizes, target: Target, batch: int = 1) -> Tiles:
     panel = max(1, target.caches.l2 // 2 // row_bytes)
     if sizes.m is None:
         strip = max(1, target.caches.l2 // 2 // column_bytes)
-        return Tiles(rows, columns, 1, _part(sizes.n, columns, strip, 1))
+        return Tiles(rows, columns, 1, even_part(sizes.n, columns, strip, 1))
     if sizes.n is None:
-        return Tiles(rows, columns, _part(sizes.m, rows, panel, chunks), 0)
+        return Tiles(rows, columns, even_part(sizes.m, rows, panel, chunks), 0)
     tall = -(-sizes.m // rows) >= chunks
     strip = max(1, target.caches.l3 // 4 // target.cores // column_bytes)
     return Tiles(
         rows,
         columns,
-        _part(sizes.m, rows, panel, chunks if tall else 1),
-        _part(sizes.n, columns, strip, 1 if tall else chunks),
+        even_part(sizes.m, rows, panel, chunks if tall else 1),
+        even_part(sizes.n, columns, strip, 1 if tall else chunks),
         pack_a=-(-sizes.n // columns) > FEW_USES_OF_A,
         pack_b=-(-sizes.m // rows) > FEW_USES_OF_B
         or sizes.n * depth * sizes.operand > min(target.caches.l3 // 4, 8 * target.caches.l2),
@@ -134,7 +134,7 @@ def _rows(m: int | None, vectors: int, target: Target) -> int:
     return min(range(least, most + 1), key=lambda r: (-(-m // r) * r, -r))
 
 
-def _part(extent: int | None, size: int, most: int, least_parts: int) -> int:
+def even_part(extent: int | None, size: int, most: int, least_parts: int) -> int:
     """Tiles of `size` that are taken at a time, of at most `most` and in no fewer parts than
     `least_parts`, so that the parts are even; 0 for all, as for an extent that is not known."""
     if extent is None:

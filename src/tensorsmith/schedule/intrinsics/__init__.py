@@ -8,6 +8,7 @@ from tensorsmith.schedule.intrinsic import TensorIntrinsic
 from tensorsmith.schedule.intrinsics.accelerator import matmul_tile
 from tensorsmith.schedule.intrinsics.dot import dot
 from tensorsmith.schedule.intrinsics.fma import fma_tile
+from tensorsmith.schedule.intrinsics.tiles import tile_product
 
 _AVX2, _AVX512 = ("avx2", "fma"), ("avx512f",)
 _PMADD: Final = (
@@ -77,6 +78,16 @@ _ALL: Final = (
         data="uint8",
         weights="uint8",
         sums="uint32",
+    ),
+    *(
+        tile_product(
+            f"amx_{_SHORT[data]}{_SHORT[weights]}s32",
+            f"llvm.x86.tdpb{data[0].replace('i', 's')}{weights[0].replace('i', 's')}d",
+            data,
+            weights,
+        )
+        for data in _SHORT
+        for weights in _SHORT
     ),
     matmul_tile("fake_accelerator_16x16x16", "fake_accelerator_gemm", 16),
 )
