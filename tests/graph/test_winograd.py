@@ -43,8 +43,10 @@ def chosen(module):
         ((14, 14), (512, 512), 2),
         ((2, 2), (512, 512), None),
         ((56, 56), (16, 16), None),
-        (("height", 56), (64, 64), None),
-        ((56, "width"), (64, 64), None),
+        (("height", 56), (64, 64), 4),
+        (("height", "width"), (64, 64), 4),
+        (("height", "width"), (16, 16), None),
+        ((2, "width"), (512, 512), None),
     ],
 )
 def test_many_channels_and_tiles(image, channels, tile):

@@ -11,7 +11,24 @@ from typing import TYPE_CHECKING, Final
 from tensorsmith.arith.order import negated
 from tensorsmith.arith.polynomial import constant, difference
 from tensorsmith.ir.dtype import bool_
-from tensorsmith.ir.expr import And, Const, Eq, Expr, Le, Lt, Ne, Not, Or, Select
+from tensorsmith.ir.expr import (
+    Add,
+    And,
+    Const,
+    Eq,
+    Expr,
+    Le,
+    Lt,
+    Mul,
+    Ne,
+    Neg,
+    Not,
+    Or,
+    Select,
+    Sub,
+    Var,
+    postorder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +47,8 @@ def _joint(facts: Analyzer, e: Expr) -> Expr:
     a, b = e.args
     if type(a) is Const:
         return a if bool(a.value) is decides else b
-    if type(b) is Const and bool(b.value) is not decides:
-        return a
+    if type(b) is Const and (bool(b.value) is not decides or _cannot_fail(a)):
+        return a if bool(b.value) is not decides else b
     operands = _operands(e)
     if len(operands) > OPERANDS:
         return a if a is b else e
@@ -51,6 +68,11 @@ def _joint(facts: Analyzer, e: Expr) -> Expr:
     for x in kept[1:]:
         result = And(result, x) if kind is And else Or(result, x)
     return result
+
+
+def _cannot_fail(e: Expr) -> bool:
+    """Whether a condition can be left out: it compares sums of variables."""
+    return all(type(x) in _SAFE for x in postorder(e))
 
 
 def _operands(e: Expr) -> list[Expr]:
@@ -128,6 +150,8 @@ def _select(facts: Analyzer, e: Expr) -> Expr:
         return condition if a.value else negate(facts, condition)
     return e
 
+
+_SAFE: Final = frozenset((Const, Var, Add, Sub, Mul, Neg, Lt, Le, Eq, Ne, And, Or, Not))
 
 LOGIC: Final[dict[type[Expr], Callable[[Analyzer, Expr], Expr]]] = {
     And: _joint,

@@ -2,9 +2,9 @@
 
 It takes a quarter of the products, or less than a half, but also maps images and results, and reads
 kernels that are larger by as many points as they are mapped to. So it pays for many channels, and
-images of more than a few tiles: a model of the time of each way decides. Images whose height or
-width only the call tells are left: code for all of them is long, and tiles in registers are partly
-empty.
+images of more than a few tiles: a model of the time of each way decides. Where the call tells the
+height or the width, it is asked for a likely one: what the image comes to where the inputs of the
+model are of a usual size.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from math import prod
 from types import MappingProxyType
 from typing import Any, Final
 
-from tensorsmith.ir import Const, Expr, IRModule, as_exprs
+from tensorsmith.arith import simplify
+from tensorsmith.ir import Const, Expr, IRModule, as_expr, as_exprs, free_vars, substitute
 from tensorsmith.ir.graph import Apply, Binding, Body, Branch, GraphFunction, Loop
-from tensorsmith.ops.winograd import POINTS, TAPS
+from tensorsmith.ops.winograd import POINTS, TAPS, TOGETHER
 
+LIKELY: Final = 320
+"""The height or width of an input of which only the call tells it."""
 FEWEST_CHANNELS: Final = 32
 """Channels before and after, below which the maps cost as much as the products that they save."""
 SUMS: Final = 32.0
@@ -94,13 +97,14 @@ def best_tile(apply: Apply) -> int | None:
     assert weight is not None
     made, depth = (int(e.value) for e in weight.shape[:2] if isinstance(e, Const))
     (result,) = apply.results
-    batch, _, *extents, _ = map(_known, result.shape)
-    image = [e for e in extents if e is not None]
-    if len(image) < 2 or min(image) <= min(POINTS):
+    batch, _, *extents, _ = result.shape
+    image = [_likely(e) for e in extents]
+    if min(image) <= min(POINTS):
         return None
-    batch = 1 if batch is None else batch
-    plain = _direct_time(batch, image, depth, made)
-    times = {tile: _time(batch, image, depth, made, tile) for tile in POINTS}
+    count = int(batch.value) if isinstance(batch, Const) else 1
+    together = 1 if isinstance(extents[-1], Const) else TOGETHER
+    plain = _direct_time(count, image, depth, made)
+    times = {tile: _time(count, image, (depth, made), (tile, together)) for tile in POINTS}
     best = min(times, key=lambda tile: times[tile])
     return best if times[best] * LEAST_GAIN <= plain else None
 
@@ -132,8 +136,11 @@ def _is_taken(apply: Apply) -> bool:
     )
 
 
-def _known(extent: Expr) -> int | None:
-    return int(extent.value) if isinstance(extent, Const) else None
+def _likely(extent: Expr) -> int:
+    """An extent where each that only the call tells is `LIKELY`."""
+    sizes: dict[Expr, Expr] = {v: as_expr(LIKELY) for v in free_vars(extent)}
+    size = simplify(substitute(extent, sizes))
+    return int(size.value) if isinstance(size, Const) else LIKELY
 
 
 def _direct_time(batch: int, image: Sequence[int], depth: int, made: int) -> float:
@@ -142,10 +149,15 @@ def _direct_time(batch: int, image: Sequence[int], depth: int, made: int) -> flo
     return sums / (SUMS * SHARE) + TAPS**2 * depth * made * KERNEL_CYCLES
 
 
-def _time(batch: int, image: Sequence[int], depth: int, made: int, tile: int) -> float:
-    """Cycles by minimal filtering."""
+def _time(
+    batch: int, image: Sequence[int], channels: tuple[int, int], tiles: tuple[int, int]
+) -> float:
+    """Cycles by minimal filtering. tiles: results of one along a dimension, and how many of them
+    are always computed side by side."""
+    (depth, made), (tile, together) = channels, tiles
     points = (tile + TAPS - 1) ** 2
-    tiles = batch * prod(-(-e // tile) for e in image)
-    products = tiles * points * depth * made / (SUMS * SHARE)
-    maps = tiles * points * (depth + made) * MAP_CYCLES
+    down, along = (-(-e // tile) for e in image)
+    count = batch * down * -(-along // together) * together
+    products = count * points * depth * made / (SUMS * SHARE)
+    maps = count * points * (depth + made) * MAP_CYCLES
     return products + maps + points * depth * made * KERNEL_CYCLES

@@ -24,7 +24,7 @@ from tensorsmith import script as T
 from tensorsmith import te
 from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError
-from tensorsmith.ir import Expr, ExprLike, Select, as_expr, equal
+from tensorsmith.ir import Const, Expr, ExprLike, Select, as_expr, equal
 from tensorsmith.ir.dtype import DType
 from tensorsmith.ops.channels import Channels, channels_of
 from tensorsmith.ops.convolution import finished
@@ -46,6 +46,8 @@ POINTS: Final[dict[int, tuple[Fraction, ...]]] = {
 Those for 4 have the least error among 0 and two pairs of eighths; with the usual 1 and 2 it is
 three times as large. Pairs of opposite points share the even and odd parts of their sums.
 """
+TOGETHER: Final = 4
+"""Tiles side by side that are always computed together where the call tells how long a row is."""
 WIDE: Final = "float64"
 """What kernels are taken to the points in, to be rounded once."""
 
@@ -194,7 +196,11 @@ def winograd_conv(
         check_extents(taps, TAPS, "taps of a kernel for winograd_conv")
     shape = windows(x.shape[2:4], weight.shape[2:], (), (), pads)
     counts, facts = shape.counts(), Analyzer()
-    tiles = [facts.simplify((n + tile - 1) // tile) for n in counts]
+    whole = [tile, tile if isinstance(counts[1], Const) else tile * TOGETHER]
+    tiles = [
+        facts.simplify((n + size - 1) // size * (size // tile))
+        for n, size in zip(counts, whole, strict=True)
+    ]
     columns = facts.simplify(tiles[1] * tile + TAPS - 1)
     points = _image_points(_image_rows(x, shape, (tiles[0], columns), tile), tiles, tile)
     products = _products(points, _kernel_points(weight, tile), given, made)

@@ -8,7 +8,7 @@ condition for each iteration instead, with a body for either case.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
@@ -19,6 +19,8 @@ from tensorsmith.codegen.lower.conditions import Cut, Found, comparisons, cut, i
 from tensorsmith.codegen.lower.tree import loads_anything
 from tensorsmith.errors import ArithError
 from tensorsmith.ir import (
+    Alloc,
+    And,
     Bind,
     Const,
     Expr,
@@ -112,6 +114,9 @@ class _Partition:
     def loop(self, s: For, depth: int = 0) -> Stmt:
         if s.kind in (LoopKind.SERIAL, LoopKind.PARALLEL) and depth < MOST_NESTED:
             cuts = self.cuts(s)
+            ends = [c for c in cuts if is_end(s, c)]
+            if ends and len(cuts) > 1 and s.kind is LoopKind.SERIAL:  # it only becomes shorter
+                return self.pieces(s, ends[:1], depth - 1)
             if cuts and self.cost(s, cuts) <= self.budget:
                 if s.kind is LoopKind.PARALLEL:
                     return self.versions(s, cuts)
@@ -224,6 +229,29 @@ def _with_decided(s: Stmt, decided: dict[Expr, bool]) -> Stmt:
     values: dict[Expr, Expr] = {c: const(int(v), "bool") for c, v in decided.items()}
     cache: dict[Expr, Expr] = {}
     return map_exprs(s, lambda e: transform(e, values.get, cache)) if values else s
+
+
+def is_end(s: For, c: Cut) -> bool:
+    """Whether nothing is done in the iterations on the other side of a cut."""
+    return c.is_sharp and c.value and _asks_first(s.body, c.condition)
+
+
+def _asks_first(s: Stmt, condition: Expr) -> bool:
+    """Whether a statement does nothing unless a condition holds."""
+    match s:
+        case If(orelse=None):
+            return condition in _conjuncts(s.condition) or _asks_first(s.then, condition)
+        case Seq() | For():
+            return all(_asks_first(c, condition) for c in children(s))
+    return isinstance(s, (Alloc, Bind))
+
+
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
+    if isinstance(condition, And):
+        for part in condition.args:
+            yield from _conjuncts(part)
+    else:
+        yield condition
 
 
 def is_cheap_inside(s: For, found: Found) -> bool:

@@ -27,6 +27,7 @@ from tensorsmith.ir import (
     Var,
     postorder,
 )
+from tensorsmith.ops.winograd import TOGETHER
 from tensorsmith.schedule.defaults.analysis import SYMBOLIC_EXTENT, Contraction, is_reduction
 from tensorsmith.schedule.defaults.attempt import attempt
 from tensorsmith.schedule.defaults.canonical import block_of
@@ -126,14 +127,15 @@ def schedule_winograd(
     parts = [
         _map_image(s, chain, row, lanes),
         _multiply(s, chain, places, row, (strip, lanes)),
-        _map_back(s, chain, last, row, lanes),
+        _map_back(s, chain, last, row, (strip, lanes)),
     ]
     block = block_of(s, chain.products)
     flops = 2.0 * prod(_size(it.extent) for it in block.iters)
     if target.cores > 1 and flops >= PARALLEL_FLOPS:
-        count = prod(_size(_loop(s, x).extent) for x in (*outer, row))
+        strips = [*outer, row] if strip.columns else outer
+        count = prod(_size(_loop(s, x).extent) for x in strips)
         if count % target.cores == 0 or count >= 4 * target.cores:
-            _parallel(s, [*outer, row])
+            _parallel(s, strips)
         else:
             for part in parts:
                 s.parallel(part)
@@ -281,8 +283,11 @@ def _strips(
     count = 0 if images is None else images.rank - 5
     outer = [loops.pop(e) for e in load.indices[:count]]
     row, inner, down = s.split(y, [None, strip.rows, tile])
-    column, along, across = s.split(x, [None, strip.columns, tile])
-    s.reorder(*outer, row, column, *loops.values(), inner, down, along, across, lane)
+    parts = [None, strip.columns, tile]
+    if not strip.columns:  # in groups, so that all tiles of a row are computed
+        parts = [1, None, TOGETHER, tile]
+    column, *along, across = s.split(x, parts)
+    s.reorder(*outer, row, column, *loops.values(), inner, down, *along, across, lane)
     return [*outer, row], column
 
 
@@ -348,7 +353,7 @@ def _multiply(
     images = [loops[at] for at in places.images]
     tiles = [loops[places.down], loops[places.along]]
     s.reorder(i, j, *images, *channels, *tiles, *sums, *inner, lane)
-    along = tiles[1] if strip.is_padded else s.fuse(*tiles)
+    along = s.fuse(*tiles) if strip.columns and not strip.is_padded else tiles[1]
     tile, pixel = s.split(along, [None, strip.tiles])
     s.reorder(tile, *sums, pixel, *inner, lane)
     copy = s.cache_write(chain.products, 0, "local")
@@ -367,10 +372,15 @@ def _multiply(
     return i
 
 
-def _map_back(s: Schedule, chain: Chain, last: BlockRef, row: LoopRef, lanes: int) -> LoopRef:
+def _map_back(
+    s: Schedule, chain: Chain, last: BlockRef, row: LoopRef, sizes: tuple[Strip, int]
+) -> LoopRef:
     """Map the products back, one block of channels of a row of tiles at a time. Gives the outer
     loop."""
+    strip, lanes = sizes
     *outer, inner, _, _, across, lane = _inside(s, last, row)
+    if not strip.columns:  # there is one loop more, over groups of tiles
+        *outer, inner = outer
     s.unroll(across)
     _vectors(s, lane, lanes)
     s.compute_at(chain.back, inner, preserve_unit_loops=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from tensorsmith.ops.winograd import TOGETHER
 from tensorsmith.target import Target
 
 NEAR_BYTES, FAR_BYTES, SPILLED_BYTES = 32.0, 16.0, 2.5
@@ -16,9 +17,8 @@ SPARE_REGISTERS = 1
 """Vector registers that hold neither sums nor kernel points: one image point."""
 MOST_VECTORS = 6
 """Vectors of channels in registers."""
-ROWS, GROUPS = (1, 2, 4, 8), (1, 2, 3, 4)
-"""Rows of tiles that a strip may have, and parts of them in registers, where the call tells the
-size of the image."""
+ROWS = (1, 2, 3, 4, 6, 8)
+"""Rows of tiles that a strip may have, where the call tells the height of the image."""
 USUAL_ROWS = (4, 5, 7, 10, 14, 20, 28, 40)
 """Tiles along such an image, and down, as they often are."""
 
@@ -41,8 +41,9 @@ class Shape:
 class Strip:
     """The decisions.
 
-    rows, columns: tiles of a strip, down and along the image. tiles, vectors: in registers, of the
-    products. is_padded: whether rows of tiles are padded to whole ones in registers.
+    rows, columns: tiles of a strip, down and along the image; no columns stand for whole rows,
+    however long they are. tiles, vectors: in registers, of the products. is_padded: whether rows of
+    tiles are padded to whole ones in registers.
     """
 
     rows: int
@@ -54,7 +55,10 @@ class Strip:
 
 def choose_strip(shape: Shape, target: Target) -> Strip:
     """The strip for which a model says the least time a tile."""
-    return min(_strips(shape, target), key=lambda strip: _time(shape, strip, target))
+    return min(
+        _strips(shape, target),
+        key=lambda strip: (_time(shape, strip, target), -strip.tiles * strip.vectors),
+    )
 
 
 def _strips(shape: Shape, target: Target) -> Iterator[Strip]:
@@ -66,15 +70,20 @@ def _strips(shape: Shape, target: Target) -> Iterator[Strip]:
         if vectors % shape.vectors and shape.vectors % vectors:
             continue
         for tiles in range(max(1, (registers - vectors) // vectors), 0, -1):
+            if shape.along is None and TOGETHER % tiles:
+                continue
             for rows, columns in _sizes(shape, tiles):
                 yield Strip(rows, columns, tiles, vectors, _is_padded(shape, rows, tiles))
 
 
 def _sizes(shape: Shape, tiles: int) -> Iterator[tuple[int, int]]:
     """Rows and columns of tiles that a strip may have: whole strips fill an image whose size is
-    known."""
-    if shape.down is None or shape.along is None:
-        yield from ((rows, n * tiles) for rows in ROWS for n in GROUPS)
+    known. Rows of an unknown length are not cut: code for what such a cut leaves over is long."""
+    if shape.along is None:
+        yield from ((rows, 0) for rows in (ROWS if shape.down is None else _divisors(shape.down)))
+        return
+    if shape.down is None:
+        yield from ((rows, shape.along) for rows in ROWS)
         return
     yield from ((n, shape.along) for n in _divisors(shape.down))
     yield from ((1, n) for n in _divisors(shape.along) if n % tiles == 0)
@@ -87,9 +96,7 @@ def _divisors(number: int) -> Iterator[int]:
 def _is_padded(shape: Shape, rows: int, tiles: int) -> bool:
     """Whether groups of tiles are neither whole parts of a row nor some rows of a strip, of which
     the last may be fewer where the strip is the whole image."""
-    if shape.along is None:
-        return True
-    if shape.along % tiles == 0:
+    if shape.along is None or shape.along % tiles == 0:
         return False
     is_whole = rows == shape.down or rows * shape.along % tiles == 0
     return tiles % shape.along > 0 or tiles > rows * shape.along or not is_whole
@@ -98,9 +105,12 @@ def _is_padded(shape: Shape, rows: int, tiles: int) -> bool:
 def _time(shape: Shape, strip: Strip, target: Target) -> float:
     """Cycles a tile. Of images whose size the call tells, the sum over usual ones."""
     if shape.along is None or shape.down is None:
-        usual = (replace(shape, down=n, along=n) for n in USUAL_ROWS)
+        usual = (
+            replace(shape, down=shape.down or n, along=shape.along or -(-n // TOGETHER) * TOGETHER)
+            for n in USUAL_ROWS
+        )
         return sum(_time(each, strip, target) for each in usual)
-    rows, columns = min(strip.rows, shape.down), min(strip.columns, shape.along)
+    rows, columns = min(strip.rows, shape.down), strip.columns or shape.along
     count = max(1, rows * columns)
     groups = count / strip.tiles
     if strip.is_padded:
