@@ -101,6 +101,28 @@ def test_convolutions(case: tuple, target: Target, threads: int) -> None:
     np.testing.assert_allclose(out, _blocked(expected, blocks[1]), rtol=0, atol=limit)
 
 
+@pytest.mark.parametrize(("tile", "threads"), [(4, 1), pytest.param(2, 2, marks=pytest.mark.slow)])
+def test_one_kernel_for_images_of_any_size(tile: int, threads: int) -> None:
+    """Images of nothing, of less than a tile, of whole tiles, of a prime number of pixels."""
+    rng = np.random.default_rng(1)
+    weight = rng.standard_normal((32, 32, 3, 3)).astype(np.float32)
+    bias = rng.standard_normal(32).astype(np.float32)
+    program = layer(np.zeros((1, 32, 1, 1)), weight, (16, 16), tile, "hw")
+    made = default_schedule(program, dataclasses.replace(HOST, cores=threads)).program
+    run = build(made, threads=threads, cache=False)
+    names = [p.name for p in program.params]
+    for size in ((0, 5), (5, 0), (1, 1), (2, 3), (16, 16), (13, 31), (37, 4), (4, 67)):
+        x, residual = (rng.standard_normal((1, 32, *size)).astype(np.float32) for _ in range(2))
+        exact = convolved(x, weight, bias, PADS) if 0 not in size else np.zeros_like(x)
+        given = [_blocked(x, 16)[0], weight, bias, _blocked(residual, 16)[0]]
+        out = np.full_like(given[-1], np.nan)
+        by_name = dict(zip(("x", "W", "bias", "r"), given, strict=True))
+        run(*(by_name.get(n, out) for n in names))
+        expected = _blocked(np.maximum(exact + residual, 0), 16)[0]
+        limit = 5e-6 * max(1, np.abs(exact).max(initial=0))
+        np.testing.assert_allclose(out, expected, rtol=0, atol=limit)
+
+
 def _blocked(x: np.ndarray, block: int) -> np.ndarray:
     apart = x.reshape(x.shape[0], x.shape[1] // block, block, *x.shape[2:])
     return np.ascontiguousarray(np.moveaxis(apart, 2, -1)).astype(np.float32)
