@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from tensorsmith.graph.dead_code import eliminate_dead_code
+from tensorsmith.graph.weights import Arena
 from tensorsmith.ir import (
     Alloc,
     Assert,
@@ -36,7 +37,7 @@ from tensorsmith.ir import (
     postorder,
     seq,
 )
-from tensorsmith.ir.content import content_hash
+from tensorsmith.ir.content import content_hash, forget_pages
 from tensorsmith.ir.graph import (
     Alias,
     Binding,
@@ -247,6 +248,7 @@ class _Computed:
     divided: Mapping[str, Divided]
     known: Mapping[Any, Array]
     run: Run
+    arena: Arena
     bindings: list[Binding] = field(default_factory=list)
     made: dict[tuple[str, ...], tuple[Buffer, ...]] = field(default_factory=dict)
 
@@ -280,26 +282,30 @@ class _Computed:
             assert isinstance(param, Buffer)
             assert param.dtype.numpy is not None
             shape = [int(e.value) for e in param.shape if isinstance(e, Const)]
-            results.append(np.empty(shape, param.dtype.numpy))
+            results.append(self.arena.empty(shape, np.dtype(param.dtype.numpy)))
             values.append(Buffer(param.name, param.shape, param.dtype))
         dense = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays]
         self.run(name, [*dense, *results])
+        for a in arrays:
+            forget_pages(a)
         self.bindings.extend(Constant(v, a) for v, a in zip(values, results, strict=True))
         return tuple(values)
 
 
-def compute_constants(module: IRModule, divided: Mapping[str, Divided], run: Run) -> IRModule:
+def compute_constants(
+    module: IRModule, divided: Mapping[str, Divided], run: Run, arena: Arena
+) -> IRModule:
     """Run the first parts of the divided programs on the constants that calls give them.
 
     Before: calls of whole programs. After: of their second parts, with new constants; constants
     that nothing uses any more are left out. run: calls the first part of a program, by the
-    program's name, with the constants and memory for the results.
+    program's name, with the constants and memory for the results. arena: where they are made.
     """
     if not divided:
         return module
     graphs = {}
     for name, graph in module.graphs.items():
-        computed = _Computed(divided, known_arrays(graph), run)
+        computed = _Computed(divided, known_arrays(graph), run, arena)
         body = computed.body(graph.body)
         graphs[name] = replace(graph, body=(*computed.bindings, *body))
     programs = {name: replace(parts.rest, name=name) for name, parts in divided.items()}

@@ -14,6 +14,7 @@ from tensorsmith.compiler.costs import call_values, in_call
 from tensorsmith.compiler.kernel_code import KernelCode
 from tensorsmith.compiler.kernel_pool import make_kernels
 from tensorsmith.graph.host import all_bindings
+from tensorsmith.graph.weights import Arena
 from tensorsmith.ir import GraphFunction, IRModule, TensorProgram, free_vars
 from tensorsmith.ir.graph import CallProgram
 from tensorsmith.runtime.executable import Executable
@@ -24,12 +25,18 @@ Kernels = Mapping[str, KernelCode]
 
 
 def compile_kernels(
-    module: IRModule, target: Target, *, cache: bool = True, check_bounds: bool = False
+    module: IRModule,
+    target: Target,
+    *,
+    cache: bool = True,
+    check_bounds: bool = False,
+    arena: Arena | None = None,
 ) -> tuple[IRModule, Kernels]:
     """The code of each program by a default schedule, and the module with heads in their place.
 
     What programs compute from constants alone is computed now. A rule that fails leaves its program
-    as it is. Raises CodegenError for what no code can be made for.
+    as it is. arena: where computed constants are made. Raises CodegenError for what no code can be
+    made for.
     """
     constants = constant_operands(module.graphs.values())
     programs = module.programs
@@ -43,7 +50,7 @@ def compile_kernels(
         for name, code in made.items()
         if code.before is not None
     }
-    return compute_constants(whole, divided, _Runner(made, target).run), made
+    return compute_constants(whole, divided, _Runner(made, target).run, arena or Arena(0)), made
 
 
 class _Runner:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, Unpack, cast
+from typing import Final, TypeVar, Unpack, cast
 
 from tensorsmith.codegen import BuildOptions, HostInterface, build_model
 from tensorsmith.compiler.kernels import Kernels, compile_kernels, kernel_infos
 from tensorsmith.compiler.pipeline import PIPELINE, Observe, Pass, run
 from tensorsmith.compiler.staged import compile_stages
 from tensorsmith.errors import IRError
-from tensorsmith.graph.host import Host, make_host
+from tensorsmith.graph.host import Host, all_bindings, make_host
 from tensorsmith.graph.stages import needs_stages
+from tensorsmith.graph.weights import Arena
 from tensorsmith.ir import GraphFunction, IRModule, TensorProgram
+from tensorsmith.ir.graph import Constant
 from tensorsmith.runtime.model import Model, ModelOptions
 from tensorsmith.target import Target
 
 Made = TypeVar("Made")
+SLACK: Final = 1 << 20
+"""Bytes more, for the padding of many small constants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,15 @@ def lower_model(
     seconds: dict[str, float] = {}
     clock = _Clock(seconds)
     lowered = clock.time("passes", lambda: run(module, pipeline, observe))
+    arena = _arena_for(lowered.graph(entry))
     done, kernels = clock.time(
         "kernels",
-        lambda: compile_kernels(lowered, target, cache=cache, check_bounds=check_bounds),
+        lambda: compile_kernels(
+            lowered, target, cache=cache, check_bounds=check_bounds, arena=arena
+        ),
     )
     graph = done.graph(entry)
-    host = clock.time("host", lambda: make_host(graph, lowered.programs))
+    host = clock.time("host", lambda: make_host(graph, lowered.programs, arena))
     given, passed = module.graph(entry), lowered.graph(entry)
     return Compilation(given, passed, graph, host, lowered.programs, kernels, seconds)
 
@@ -130,6 +137,15 @@ def build(
         check_bounds=check_bounds,
         **options,
     )
+
+
+def _arena_for(graph: GraphFunction) -> Arena:
+    """Room for the constants of a function, and for what is packed of them, which may be larger."""
+    size = sum(b.data.nbytes for b in all_bindings(graph.body) if isinstance(b, Constant))
+    try:
+        return Arena(2 * size + SLACK)
+    except MemoryError:
+        return Arena(0)
 
 
 class _Clock:

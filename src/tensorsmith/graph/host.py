@@ -19,7 +19,7 @@ from tensorsmith.graph.inplace import pairs_of
 from tensorsmith.graph.kernel import JOINS
 from tensorsmith.graph.lifetimes import Lifetimes, padded, tensor
 from tensorsmith.graph.memory import ALIGN, MemoryPlan, Need, bytes_of, plan_memory
-from tensorsmith.graph.weights import Weights
+from tensorsmith.graph.weights import Arena, Weights
 from tensorsmith.ir import (
     Alloc,
     Assert,
@@ -80,16 +80,21 @@ class Host:
         return any(p.name == WEIGHTS for p in self.program.params)
 
 
-def make_host(graph: GraphFunction, programs: Mapping[str, TensorProgram] = NO_PROGRAMS) -> Host:
+def make_host(
+    graph: GraphFunction,
+    programs: Mapping[str, TensorProgram] = NO_PROGRAMS,
+    arena: Arena | None = None,
+) -> Host:
     """The host program of a function after `legalize`.
 
     programs: those that it calls, by name. What only joins its operands is not called if these can
         lie in the result from the start; what may overwrite an operand does so if nothing else
         needs that.
+    arena: where some of the constants lie already.
     Before: no `Apply` is left, and each result has memory of its own. Raises IRError for values
     that are no tensors, which have no place in a tensor program.
     """
-    builder = HostBuilder(graph)
+    builder = HostBuilder(graph, Weights(arena))
     builder.lifetimes.joins = {
         name: tuple(n for n in places if isinstance(n, int))
         for name, p in programs.items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -152,6 +152,44 @@ def _without_accents(text: str) -> str:
     return "".join(c for c in parts if not unicodedata.combining(c))
 
 
+def words(
+    x: Array, *, separators: tuple[str, ...], word: str, least: int, padding: str, mark: bool
+) -> Array:
+    """The words of each string, along a new last axis, filled up with `padding`.
+
+    separators: expressions for what is between words, each applied to what those before left; or
+    one that is empty, for single characters. word: an expression for a word, else.
+    least: how many characters words have. mark: whether the words of a string stand between
+    characters 2 and 3.
+    """
+    rows = [[w for w in _split(s, separators, word) if len(w) >= least] for s in x.reshape(-1)]
+    if mark and any(rows):
+        rows = [["\x02", *row, "\x03"] for row in rows]
+    width = max(map(len, rows), default=0)
+    filled = [s for row in rows for s in (*row, *[padding] * (width - len(row)))]
+    return strings(filled, (*x.shape, width))
+
+
+def _split(text: str, separators: tuple[str, ...], word: str) -> list[str]:
+    if word:
+        return [m.group() for m in re.finditer(word, text) if m.group()]
+    if separators == ("",):
+        return list(text)
+    parts = [text]
+    for separator in separators:
+        parts = [p for part in parts for p in _between(part, separator) if p]
+    return parts
+
+
+def _between(text: str, separator: str) -> Iterator[str]:
+    """What lies between the matches of an expression."""
+    start = 0
+    for match in re.finditer(separator, text):
+        yield text[start : match.start()]
+        start = match.end()
+    yield text[start:]
+
+
 def lookup(
     x: Array, *, keys: tuple[Any, ...], values: tuple[Any, ...], default: Any, dtype: str
 ) -> Array:
@@ -213,6 +251,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = MappingProxyType(
         "strings.split_width": split_width,
         "strings.take": take,
         "strings.to_numbers": to_numbers,
+        "strings.words": words,
     }
 )
 """Every function, by the name that models call it by."""

@@ -1,9 +1,12 @@
 """If, Loop and Scan: known and unknown conditions, changing shapes, outer values, sequences."""
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 
+import tensorsmith
 from frontend.onnx.running import check, parse, run
+from tensorsmith.errors import EvaluationError
 from tensorsmith.frontend.onnx import from_onnx
 from tensorsmith.ir import Branch, Loop
 
@@ -199,3 +202,35 @@ def test_scan(direction, axis):
     y, z = run(model, np.zeros(2, F), x)
     np.testing.assert_array_equal(y, sums[-1])
     np.testing.assert_array_equal(z, np.moveaxis(sums, 0, axis))
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+def test_scan_of_sequences_with_lengths(direction):
+    """As it was in opset 8: what lies behind the end of a sequence is 0."""
+    model = parse(
+        f"""g (int64[b] n, float[b, 2] s, float[b, t, 2] x) => (float[b, 2] y, float[b, t, 2] z) {{
+            y, z = Scan<
+                num_scan_inputs = 1, directions = [{direction}],
+                body = step (float[2] state, float[2] part) => (float[2] next, float[2] out) {{
+                    next = Add(state, part)
+                    out = Mul(next, part)
+                }}
+            >(n, s, x)
+        }}""",
+        8,
+    )
+    model.ir_version = 6
+    rng = np.random.default_rng(0)
+    inputs = {
+        "n": np.array([4, 2, 1]),
+        "s": rng.standard_normal((3, 2)).astype(np.float32),
+        "x": rng.standard_normal((3, 4, 2)).astype(np.float32),
+    }
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    exe = tensorsmith.compile(model)
+    rows = zip(run(model, *inputs.values()), exe(**inputs), session.run(None, inputs), strict=True)
+    for interpreted, compiled, theirs in rows:
+        np.testing.assert_allclose(interpreted, theirs, rtol=1e-6)
+        np.testing.assert_allclose(compiled, theirs, rtol=1e-6)
+    with pytest.raises(EvaluationError, match="a sequence is no longer than what is scanned"):
+        exe(**{**inputs, "n": np.array([4, 5, 1])})

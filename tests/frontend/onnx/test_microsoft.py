@@ -9,7 +9,7 @@ from frontend.onnx.running import run
 
 TYPES = {
     np.dtype(t): helper.np_dtype_to_tensor_dtype(np.dtype(t))
-    for t in ("float32", "int32", "int64", "uint8", "int8")
+    for t in ("float32", "int32", "int64", "uint8", "int8", "bool", "object")
 }
 
 
@@ -43,7 +43,7 @@ def check(op, inputs, results, *, attrs=None, constants=(), rtol=1e-4, atol=1e-5
         np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
 
 
-F, I32, U8 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.UINT8
+F, I32, U8, S = (getattr(TensorProto, n) for n in ("FLOAT", "INT32", "UINT8", "STRING"))
 rng = np.random.default_rng(0)
 
 
@@ -237,3 +237,58 @@ def test_matmul_integer_to_float():
 def test_dynamic_quantize_matmul():
     inputs = [floats(3, 6), quantized(6, 5), floats(1), quantized(1), floats(5)]
     check("DynamicQuantizeMatMul", inputs, {"y": F}, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
+def test_distances(metric):
+    check("CDist", [floats(4, 3), floats(5, 3)], {"y": F}, attrs={"metric": metric})
+
+
+def test_a_new_axis_a_range_and_tuples():
+    check("ExpandDims", [floats(3, 4), np.array(-2, np.int32)], {"y": F}, constants=[1])
+    bounds = [np.array(v, np.float32) for v in (1, 7, 1.5)]
+    check("Range", bounds, {"y": F})
+    check("GatherND", [floats(3, 4), np.array([[2, 3], [0, -1]])], {"y": F})
+
+
+def test_a_choice_of_quantized_tensors():
+    condition = rng.random((3, 4)) < 0.5
+    x, y = (rng.integers(0, 256, (3, 4)).astype(np.uint8) for _ in range(2))
+    parts = [np.float32(0.1), np.uint8(3), np.float32(0.2), np.uint8(130)]
+    scales = [np.array(p) for p in (*parts, np.float32(0.15), np.uint8(100))]
+    inputs = [condition, x, *scales[:2], y, *scales[2:4], *scales[4:]]
+    check("QLinearWhere", inputs, {"z": U8}, constants=[2, 3, 5, 6, 7, 8])
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("with_zero", [False, True])
+def test_rows_of_a_quantized_table(bits, with_zero):
+    rows, columns, block = 6, 64, 16
+    data = rng.integers(0, 256, (rows, columns * bits // 8)).astype(np.uint8)
+    scales = np.abs(floats(rows, columns // block))
+    zero = rng.integers(0, 256, (rows, -(-columns // block * bits // 8))).astype(np.uint8)
+    inputs = [data, np.array([[0, 5, -1], [2, 2, 1]]), scales, *([zero] if with_zero else [])]
+    attrs = {"bits": bits, "block_size": block, "gather_axis": 0, "quantize_axis": 1}
+    check(
+        "GatherBlockQuantized", inputs, {"y": F}, attrs=attrs, constants=[0, 2, 3][: 2 + with_zero]
+    )
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        {"separators": [" ", ","], "mark": 0, "mincharnum": 1},
+        {"separators": [" "], "mark": 1, "mincharnum": 2},
+        {"separators": [""], "mark": 0, "mincharnum": 1},
+        {"tokenexp": "[a-z]+", "mark": 0, "mincharnum": 2},
+        {"tokenexp": ".", "mark": 1, "mincharnum": 1},
+    ],
+)
+@pytest.mark.parametrize("shape", [(3,), (1, 3)])
+def test_words_of_strings(attrs, shape):
+    words = np.array(["ab, c def", "x", "\u00e4b  cd,e"], object).reshape(shape)
+    made = model("Tokenizer", [words], {"y": S}, {"pad_value": "#", **attrs})
+    (ours,) = run(made, words)
+    session = ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    (theirs,) = session.run(None, {"x0": words})
+    assert ours.tolist() == theirs.tolist()

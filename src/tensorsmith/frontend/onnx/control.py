@@ -209,8 +209,12 @@ def _scanned(
     body: GraphProto,
     operands: tuple[SequenceOf[Buffer], SequenceOf[Buffer]],
     along: tuple[SequenceOf[int], SequenceOf[int]],
+    length: Expr | None = None,
 ) -> tuple[Buffer, ...]:
-    """The states at the end, and what was collected, for (states, scanned) along (axes, ways)."""
+    """The states at the end, and what was collected, for (states, scanned) along (axes, ways).
+
+    length: how many of the slices are scanned, and from which on backwards; None for all of them.
+    """
     states, scanned = operands
     axes, reverse = along
     if not scanned or not len(axes) == len(reverse) == len(scanned):
@@ -221,6 +225,9 @@ def _scanned(
     trip = scanned[0].shape[axes[0]]
     for x, axis in zip(scanned, axes, strict=True):
         ask_equal(node, x.shape[axis], trip, "the tensors that are scanned have one length")
+    if length is not None:
+        node.builder.check(length <= trip, "a sequence is no longer than what is scanned")
+        trip = length
 
     def make(
         number: Var, params: SequenceOf[Buffer | Opaque]
@@ -257,10 +264,16 @@ def _placed(node: Node, value: Buffer, axis: int, *, backwards: bool) -> Buffer:
     return node("transpose", value, axes=tuple(order))
 
 
+def _filled_up(node: Node, x: Buffer, extent: Expr) -> Buffer:
+    """`x` with zeros at its end, so that its first axis has this extent."""
+    rest = (0,) * (x.rank - 1)
+    made = node("pad", x, before=(0, *rest), after=(extent - x.shape[0], *rest))
+    return node.builder.match(made, (extent, *made.shape[1:]))
+
+
 def scan_of_batches(node: Node) -> tuple[Read, ...]:
     """A scan for each element of a batch, as it was in opset 8."""
-    if node.value(0) is not None:
-        node.unsupported("lengths of sequences in a scan", try_="an export with opset 9 or later")
+    lengths = node.optional(0)
     body = node.graph("body")
     count = _scan_count(node, 1)
     reverse = node.integers("directions", (0,) * count)
@@ -273,7 +286,13 @@ def scan_of_batches(node: Node) -> tuple[Read, ...]:
     ) -> tuple[None, SequenceOf[Buffer | Opaque], SequenceOf[Buffer | Opaque]]:
         parts = [taken(node, x, 0, number) for x in inputs]
         operands = (parts[:states], parts[states:])
-        return None, (), _scanned(node, body, operands, ((0,) * count, reverse))
+        along = (0,) * count, reverse
+        if lengths is None:
+            return None, (), _scanned(node, body, operands, along)
+        (length,) = node.builder.integers(taken(node, lengths, 0, number), "length", low=0)
+        made = _scanned(node, body, operands, along, length)
+        whole = parts[states].shape[0]
+        return None, (), (*made[:states], *(_filled_up(node, x, whole) for x in made[states:]))
 
     return loop(node.builder, batch, None, (), make)
 

@@ -18,6 +18,7 @@ from tensorsmith.frontend.onnx import (
     maps,
     microsoft,
     microsoft_attention,
+    microsoft_classical,
     microsoft_quantize,
     ml,
     movement,
@@ -82,6 +83,7 @@ CONVERTERS: Final[Table] = table(
     ("ai.onnx.preview.training", training.CONVERTERS),
     ("com.microsoft", microsoft.CONVERTERS),
     ("com.microsoft", microsoft_attention.CONVERTERS),
+    ("com.microsoft", microsoft_classical.CONVERTERS),
     ("com.microsoft", microsoft_quantize.CONVERTERS),
 )
 """What `from_onnx` knows."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tensorsmith.frontend.onnx import normalize, select, windows
+from tensorsmith.frontend.onnx import creation, movement, normalize, select, windows
 from tensorsmith.frontend.onnx.activations import with_alpha
 from tensorsmith.frontend.onnx.elementwise import one
 from tensorsmith.frontend.onnx.node import Converter, Node
@@ -55,6 +55,14 @@ def activated(node: Node, x: Buffer) -> Buffer:
     if name:
         node.unsupported(f"the activation {name!r}")
     return x
+
+
+def expand_dims(node: Node) -> Buffer:
+    """A new axis, whose place is an operand."""
+    axes = node.constants(1)
+    if axes is None or len(axes) != 1:
+        node.wrong("takes one axis")
+    return node("expand_dims", node.tensor(), axes=axes)
 
 
 def fused_conv(node: Node) -> Buffer:
@@ -148,13 +156,16 @@ def embed_layer_norm(node: Node) -> tuple[Buffer | None, ...]:
 
 CONVERTERS: Final[Mapping[str, Converter | Mapping[int, Converter]]] = {
     "BiasGelu": bias_gelu,
+    "ExpandDims": expand_dims,
     "EmbedLayerNormalization": embed_layer_norm,
     "FastGelu": fast_gelu,
     "FusedConv": fused_conv,
     "FusedGemm": fused_gemm,
     "FusedMatMul": fused_matmul,
+    "GatherND": movement.gather_nd,
     "Gelu": one("gelu"),
     "LayerNormalization": normalize.layer_norm,
+    "Range": creation.range_,
     "QuickGelu": with_alpha("swish", 1.702),
     "SimplifiedLayerNormalization": normalize.rms_norm,
     "SkipLayerNormalization": skip_layer_norm,

@@ -15,6 +15,7 @@ import numpy as np
 from tensorsmith.frontend.onnx import quantize, windows
 from tensorsmith.frontend.onnx.microsoft import scaled, with_bias
 from tensorsmith.frontend.onnx.node import Converter, Node
+from tensorsmith.frontend.onnx.positions import check_along
 from tensorsmith.frontend.onnx.types import Array
 from tensorsmith.ir import Buffer
 
@@ -137,6 +138,49 @@ def _to_float(
 
 # --- Weights of few bits ---------------------------------------------------------------------
 
+
+def where(node: Node) -> Buffer:
+    """A choice between two quantized tensors."""
+    chosen = node("where", node.tensor(0), plain(node, 1), plain(node, 4))
+    return quantized(node, chosen, 7, node.tensor(1))
+
+
+def gather_blocks(node: Node) -> Buffer:
+    """The slices of a quantized tensor at positions, as the numbers that they stand for."""
+    data, positions, scales = (node.tensor(n) for n in range(3))
+    bits, block = node.integer("bits", 4), node.integer("block_size", 128)
+    along, axis = node.integer("gather_axis", 0), node.integer("quantize_axis", 1)
+    zero = node.optional(3)
+    if not (-data.rank <= along < data.rank and -data.rank <= axis < data.rank and block > 0):
+        node.wrong(f"gathers along {along}, in blocks of {block} along {axis}", given=f"{data!r}")
+    along, axis = along % data.rank, axis % data.rank
+    if along == axis or bits not in (2, 4, 8):
+        node.unsupported(f"{bits} bits in blocks along axis {axis}, gathered along axis {along}")
+    check_along(node, data, positions, along)
+    parts = [data, scales, *(() if zero is None else (zero,))]
+    values, scale, *points = (node("gather", p, positions, axis=along) for p in parts)
+    place = axis if axis < along else axis + positions.rank - 1
+    if data.dtype.name == "uint8":
+        values, *points = (_elements(node, v, bits) for v in (values, *points))
+        if not points:
+            half = node.builder.scalar(1 << (bits - 1), "uint8")
+            points = [node("expand", half, shape=scale.shape)]
+        elif points[0].shape[-1] is not scale.shape[-1]:
+            points = [node("slice", points[0], starts=(0,), extents=scale.shape[-1:], axes=(-1,))]
+    return node("dequantize_linear", values, scale, *points, axis=place, block=block)
+
+
+def _elements(node: Node, x: Buffer, bits: int) -> Buffer:
+    """A byte for each element of so many bits, of which a byte holds several, the lowest first."""
+    if bits == 8:
+        return x
+    shifts = node.builder.constant(np.arange(0, 8, bits, dtype=np.uint8), "shifts")
+    moved = node("shift_right", node("expand_dims", x, axes=(-1,)), shifts)
+    mask = node.builder.scalar((1 << bits) - 1, "uint8")
+    shape = (*x.shape[:-1], x.shape[-1] * (8 // bits))
+    return node("reshape", node("bitwise_and", moved, mask), shape=shape)
+
+
 FEWEST_IN_BLOCK: Final = 16
 """Elements of a block that fill whole words, of few bits, too."""
 
@@ -236,6 +280,7 @@ def unpacked(packed: Array, bits: int) -> Array:
 CONVERTERS: Final[Mapping[str, Converter | Mapping[int, Converter]]] = {
     "DequantizeLinear": quantize.dequantize_linear,
     "DynamicQuantizeMatMul": dynamic_matmul,
+    "GatherBlockQuantized": gather_blocks,
     "MatMulIntegerToFloat": matmul_to_float,
     "MatMulNBits": matmul_n_bits,
     "QGemm": gemm,
@@ -248,6 +293,7 @@ CONVERTERS: Final[Mapping[str, Converter | Mapping[int, Converter]]] = {
     "QLinearReduceMean": reduce_mean,
     "QLinearSigmoid": of_one("sigmoid"),
     "QLinearSoftmax": softmax,
+    "QLinearWhere": where,
     "QuantizeLinear": quantize.quantize_linear,
 }
 """By operator of the domain com.microsoft."""
