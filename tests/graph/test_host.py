@@ -161,6 +161,53 @@ def test_what_cannot_lie_in_what_it_is_joined_to(which: int) -> None:
         np.testing.assert_allclose(one_, two_, rtol=1e-5)
 
 
+def calls_of(graph: GraphFunction) -> list[str]:
+    """The names of the kernels that a host calls."""
+    module, _ = lowered(graph)
+    inside = statements(module.program(graph.name).body)
+    return [s.callee for s in inside if isinstance(s, Invoke)]
+
+
+@pytest.mark.parametrize("which", ["value", "parameter", "joined", "cut again"])
+def test_a_run_of_elements_lies_in_what_it_is_cut_from(which: str) -> None:
+    b = GraphBuilder(OPERATORS)
+    n = dims()[0]
+    x, w = b.param("x", (6, n, 4), "float32"), b.constant(floats(4, 4))
+    whole = x if which == "parameter" else b("matmul", x, w)
+    if which == "joined":
+        whole = b("concat", whole, b("matmul", b("exp", x), w), axis=0)
+    part = b("slice", whole, starts=(1,), extents=(4,), axes=(0,))
+    if which == "cut again":
+        part = b("slice", b("flip", part, axes=(1,)), starts=(2,), extents=(2,), axes=(0,))
+    one, other = b("cumsum", part, axis=1), b("cumsum", whole, axis=1)
+    graph = b.function("main", [one, other, b("flip", part, axes=(2,))])
+    assert not any(c.startswith("slice") for c in calls_of(graph))
+    for extent in (0, 1, 3):
+        a = floats(6, extent, 4)
+        wanted = interpret_graph(IRModule.of(graph), graph, [a])
+        for one_, two_ in zip(run_lowered(graph, a), wanted, strict=True):
+            np.testing.assert_allclose(one_, two_, rtol=1e-5)
+
+
+@pytest.mark.parametrize("which", ["a result", "another axis", "two axes", "steps"])
+def test_what_does_not_lie_in_what_it_is_cut_from_is_copied(which: str) -> None:
+    b = GraphBuilder(OPERATORS)
+    x, w = b.param("x", (6, 5, 4), "float32"), b.constant(floats(4, 4))
+    whole = b("matmul", x, w)
+    axes = {"another axis": (1,), "two axes": (0, 1)}.get(which, (0,))
+    steps = (2,) if which == "steps" else (1,) * len(axes)
+    part = b(
+        "slice", whole, starts=(1,) * len(axes), extents=(2,) * len(axes), axes=axes, steps=steps
+    )
+    results = [part] if which == "a result" else [b("cumsum", part, axis=1)]
+    graph = b.function("main", [*results, b("cumsum", part, axis=0)])
+    assert sum(c.startswith("slice") for c in calls_of(graph)) == 1
+    a = floats(6, 5, 4)
+    wanted = interpret_graph(IRModule.of(graph), graph, [a])
+    for one_, two_ in zip(run_lowered(graph, a), wanted, strict=True):
+        np.testing.assert_allclose(one_, two_, rtol=1e-5)
+
+
 def overwriting(which: str) -> tuple[GraphFunction, list[np.ndarray]]:
     """Elementwise kernels after operators that nothing is computed together with."""
     b = GraphBuilder(OPERATORS)

@@ -65,6 +65,7 @@ def explain(
     graph = _before_grouping(made, events)
     report = fusion_report(graph)
     facts = _facts(made, events, report, layout_report(graph))
+    facts["siblings"] = _siblings(made, events)
     if as_json:
         print_json(facts)
         return
@@ -106,6 +107,15 @@ def _before_grouping(made: Compilation, events: list[Event]) -> GraphFunction:
     """The function as it is when operators are grouped."""
     simple = [e.after for e in events if e.name != "legalize"]
     return simple[-1].graph(made.graph.name) if simple else made.graph
+
+
+def _siblings(made: Compilation, events: list[Event]) -> list[list[str]]:
+    """The nodes of the products that became one."""
+    from tensorsmith.graph.siblings import siblings
+
+    before = [e.before for e in events if e.name == "join_siblings"]
+    families = [f for m in before for f in siblings(m.graph(made.graph.name))]
+    return [[s for member in f.members for s in member.sources] for f in families]
 
 
 def _bindings(bindings: tuple[Binding, ...]) -> Iterator[Binding]:
@@ -178,6 +188,8 @@ def _print(made: Compilation, facts: dict[str, Any], report: FusionReport | None
     for k in facts["kernels"]:
         if k["failure"]:
             console.print(f"{k['name']} has no schedule: {k['failure']}", markup=False)
+    for nodes in facts["siblings"]:
+        console.print(f"one product for {', '.join(nodes)}", markup=False)
     blocks = facts["layouts"]
     if blocks["convolutions"]:
         console.print(

@@ -11,6 +11,7 @@ from tensorsmith.compiler.evaluate import evaluate_natively
 from tensorsmith.graph.layouts import choose_layouts
 from tensorsmith.graph.legalize import legalize
 from tensorsmith.graph.move_up import move_up
+from tensorsmith.graph.siblings import join_siblings
 from tensorsmith.graph.simplify import simplify
 from tensorsmith.graph.winograd import choose_minimal_filtering
 from tensorsmith.ir import IRModule
@@ -27,6 +28,7 @@ def simplify_operators(module: IRModule) -> IRModule:
 PIPELINE: Final[tuple[Pass, ...]] = (
     simplify_operators,
     move_up,
+    join_siblings,
     choose_layouts,
     choose_minimal_filtering,
     legalize,

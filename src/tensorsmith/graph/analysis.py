@@ -16,6 +16,7 @@ from tensorsmith.te.kind import (
     Access,
     Kind,
     access_of,
+    is_cut,
     is_guarded,
     is_same_order,
     kind_of,
@@ -37,7 +38,7 @@ class Node:
         those of the operand.
     work: what one element costs, of the most costly definition.
     moves: whether it only moves the elements of one tensor. is_view: whether it keeps their order,
-        too.
+        too. cuts: whether these are a box of them.
     is_guarded: whether what an element is depends on where it stands.
     """
 
@@ -50,6 +51,7 @@ class Node:
     work: float = 0.0
     moves: bool = False
     is_view: bool = False
+    cuts: bool = False
     is_guarded: bool = False
     contractions: int = 0
 
@@ -88,6 +90,7 @@ def analyse(
         moved = moved_tensor(only)
         node.moves = moved is not None and moved[0] in composition.given
         node.is_view = node.moves and is_same_order(only)
+        node.cuts = node.moves and is_cut(only)
     return node
 
 

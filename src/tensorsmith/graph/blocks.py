@@ -69,6 +69,12 @@ class _Class:
         return next((s for s in SIZES if self.divisor % s == 0), 0)
 
 
+def block_size(counts: Sequence[int], *, is_exact: bool = False) -> int:
+    """Channels in a block of images that have so many, as far as nothing else has a say; 0 if they
+    are in none. is_exact: whether they are cut between each other."""
+    return _Class(gcd(*counts), frozenset(counts), is_exact).size()
+
+
 class Blocks:
     """The size of the blocks of each value of a function, where its channels may be in blocks.
 

@@ -99,7 +99,7 @@ class Rules:
         if node.is_injective:
             return not node.moves
         if node.kind is Kind.CONTRACTION:
-            plain = max(mover.access.values()) <= Access.REPEATED
+            plain = mover.cuts or max(mover.access.values()) <= Access.REPEATED
             return plain and node.contractions == 1
         return node.access.get(value, Access.SAME) <= Access.MOVED
 

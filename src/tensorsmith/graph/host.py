@@ -16,7 +16,7 @@ from tensorsmith.arith import Analyzer
 from tensorsmith.errors import IRError
 from tensorsmith.graph import control
 from tensorsmith.graph.inplace import pairs_of
-from tensorsmith.graph.kernel import JOINS
+from tensorsmith.graph.kernel import CUTS, JOINS
 from tensorsmith.graph.lifetimes import Lifetimes, padded, tensor
 from tensorsmith.graph.memory import ALIGN, MemoryPlan, Need, bytes_of, plan_memory
 from tensorsmith.graph.weights import Arena, Weights
@@ -88,7 +88,8 @@ def make_host(
     """The host program of a function after `legalize`.
 
     programs: those that it calls, by name. What only joins its operands is not called if these can
-        lie in the result from the start; what may overwrite an operand does so if nothing else
+        lie in the result from the start, nor what only gives a run of an operand's elements, which
+        lies in the operand; what may overwrite an operand does so if nothing else
         needs that.
     arena: where some of the constants lie already.
     Before: no `Apply` is left, and each result has memory of its own. Raises IRError for values
@@ -99,6 +100,13 @@ def make_host(
         name: tuple(n for n in places if isinstance(n, int))
         for name, p in programs.items()
         if isinstance(places := p.attrs.get(JOINS), tuple)
+    }
+    builder.lifetimes.cuts = {
+        name: (place, start)
+        for name, p in programs.items()
+        if isinstance(cut := p.attrs.get(CUTS), tuple)
+        for place, start in [cut]
+        if isinstance(place, int) and isinstance(start, int)
     }
     builder.lifetimes.inplace = {
         name: pairs for name, p in programs.items() if (pairs := pairs_of(p))

@@ -30,7 +30,7 @@ from tensorsmith.ops.operator import Operator
 from tensorsmith.te import Definition, Tensor
 from tensorsmith.te.collapse import collapse
 from tensorsmith.te.graph import definitions_under
-from tensorsmith.te.kind import joined_tensors
+from tensorsmith.te.kind import cut_tensor, joined_tensors
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Operators: TypeAlias = Mapping[str, Operator]
@@ -38,6 +38,9 @@ Operators: TypeAlias = Mapping[str, Operator]
 JOINS: Final = "joins"
 """The attribute of a program that only joins its operands, one after the other in memory: their
 places, in order."""
+CUTS: Final = "cuts"
+"""The attribute of a program that only gives some elements of an operand, which lie one after the
+other: the operand's place, and where they begin along its first axis."""
 MOST_NAMES: Final = 5
 """Operators that the name of a kernel tells."""
 
@@ -166,6 +169,9 @@ def make_kernel(
         parts = joined_tensors(outputs[0].definition)
         if parts and len(definitions) == 1 and set(parts) == set(inputs):
             attrs = {**attrs, JOINS: tuple(map(inputs.index, parts))}
+        cut = cut_tensor(outputs[0].definition)
+        if cut is not None and len(definitions) == 1 and cut[0] in inputs:
+            attrs = {**attrs, CUTS: (inputs.index(cut[0]), cut[1])}
 
     try:
         program = made(inlined(outputs, values))

@@ -62,7 +62,9 @@ class Lifetimes:
         cells hold (see `tensorsmith.graph.control`).
     turns: of each loop, what stands for the number of the iteration, and for how many there were.
     joins: of programs by name that only join their operands, the places of these in order.
-    joined: calls of such programs that need not be made, as the operands lie in the result.
+    cuts: of programs by name that only give a run of an operand's elements, the place of the
+        operand, and where the run begins along its first axis.
+    joined: calls of such programs that need not be made, as one lies in the other.
     inplace: of programs by name that may overwrite operands, pairs of the numbers of such a
         parameter and of the result's.
     """
@@ -74,6 +76,7 @@ class Lifetimes:
     held: set[Value] = field(default_factory=set)
     turns: dict[Loop, tuple[Var, Var]] = field(default_factory=dict)
     joins: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    cuts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     joined: set[CallProgram] = field(default_factory=set)
     inplace: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     constants: set[Buffer] = field(default_factory=set)
@@ -200,6 +203,8 @@ class Lifetimes:
                 self.share(binding.result, binding.operand)
             elif isinstance(binding, CallProgram) and binding.callee in self.joins:
                 self.join(binding, movable)
+            elif isinstance(binding, CallProgram) and binding.callee in self.cuts:
+                self.cut(binding, movable)
             elif isinstance(binding, CallProgram) and binding.callee in self.inplace:
                 self._calls.append((self._time, binding))
             elif isinstance(binding, Constant):
@@ -220,6 +225,19 @@ class Lifetimes:
         for part in parts:
             self.put(part, Slot(result, begin, const(1)))
             begin = begin + bytes_of(part.shape, part.dtype.bytes)
+        self.joined.add(call)
+
+    def cut(self, call: CallProgram, movable: Collection[Value]) -> None:
+        """Let the result of a call that gives a run of an operand's elements lie in the operand, if
+        it needs no memory of its own."""
+        place, start = self.cuts[call.callee]
+        operand, (result,) = call.operands[place], call.results
+        assert isinstance(operand, Buffer)
+        part = self.root(result)
+        if part not in movable or part not in self.lives or self.root(operand) is part:
+            return
+        row = bytes_of(operand.shape[1:], operand.dtype.bytes)
+        self.put(part, Slot(operand, const(start), row))
         self.joined.add(call)
 
     def introduce(self, where: Binding | Body, variables: Iterable[Var]) -> None:

@@ -280,6 +280,52 @@ def _bound(condition: Expr, axis: Expr) -> Expr | None:
     return condition.args[1] if isinstance(condition, Lt) and condition.args[0] is axis else None
 
 
+def is_cut(definition: Definition) -> bool:
+    """Whether a definition gives a box of the elements of one tensor, its axes in any order."""
+    moved = moved_tensor(definition)
+    if moved is None:
+        return False
+    assert isinstance(definition, Compute)
+    left = set(definition.axes)
+    facts = Analyzer()
+    for index in moved[1]:
+        used = left.intersection(free_vars(index))
+        if len(used) > 1:
+            return False
+        for axis in used:
+            if not used.isdisjoint(free_vars(facts.simplify(index - axis))):
+                return False
+        left -= used
+    return all(_is_one(facts.simplify(e)) for e in _extents(definition, left))
+
+
+def _extents(definition: Compute, axes: Collection[Expr]) -> Iterator[Expr]:
+    shape = definition.outputs[0].shape
+    return (e for axis, e in zip(definition.axes, shape, strict=True) if axis in axes)
+
+
+def cut_tensor(definition: Definition) -> tuple[Tensor, int] | None:
+    """The tensor of whose elements a definition gives some that lie one after the other: a run
+    along its first axis, and where it begins. None if it does anything else, or gives all."""
+    moved = moved_tensor(definition)
+    if moved is None:
+        return None
+    assert isinstance(definition, Compute)
+    tensor, at = moved
+    facts = Analyzer()
+    if not definition.axes or tensor.rank != len(definition.axes):
+        return None
+    start = facts.simplify(at[0] - definition.axes[0])
+    shape = definition.outputs[0].shape
+    if not isinstance(start, Const) or at[1:] != definition.axes[1:]:
+        return None
+    if facts.equal(tensor.shape[0], shape[0]):
+        return None
+    if not all(map(facts.equal, tensor.shape[1:], shape[1:])):
+        return None
+    return tensor, int(start.value)
+
+
 def is_same_order(definition: Definition) -> bool:
     """Whether a definition gives the elements of one tensor, in row-major order, another shape."""
     moved = moved_tensor(definition)
@@ -317,7 +363,9 @@ __all__ = [
     "Access",
     "Kind",
     "access_of",
+    "cut_tensor",
     "elements_of",
+    "is_cut",
     "is_guarded",
     "is_pointwise",
     "is_same_order",
