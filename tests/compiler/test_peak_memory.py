@@ -35,7 +35,7 @@ print(status("VmHWM") - before)
 
 
 def write_model(path, mib, *, external):
-    """A table of embeddings, layers, and the table again at the end, as language models have."""
+    """Rows of a table, layers, and the same table as the last layer."""
     rng = np.random.default_rng(0)
     count = mib * MIB // (SIDE * SIDE * 4)
     weights = [
