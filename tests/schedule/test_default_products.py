@@ -15,7 +15,8 @@ from tensorsmith.evaluate import interpret
 from tensorsmith.ir import For, IRModule, Seq, TensorProgram
 from tensorsmith.ops.convolution import conv
 from tensorsmith.schedule import Fallback, default, default_schedule
-from tensorsmith.target import Target
+from tensorsmith.schedule.defaults.tiles import Sizes, choose_tiles, is_far
+from tensorsmith.target import Caches, Target
 from tensorsmith.verify import verify
 
 V3, V4 = (Target.named(f"x86-64-v{k}") for k in (3, 4))
@@ -83,6 +84,42 @@ def test_a_packed_operand_is_fetched_ahead_of_its_use() -> None:
     (text,) = [x for x in str(default(program, V4).body).splitlines() if "prefetch" in x]
     assert text.strip().startswith("for k"), "in the loop of sums"
     assert "llvm.prefetch" in print_llvm(IRModule.holding(default(program, V4)), V4).render()
+
+
+@pytest.mark.parametrize("m", [12, 20])
+@pytest.mark.parametrize(("n", "k"), [(256, 96), (100, 97)])
+def test_a_matrix_that_is_used_a_few_times_is_packed_in_blocks(m: int, n: int, k: int) -> None:
+    host = Target.host()
+    small = dataclasses.replace(host, caches=Caches(l1=2048, l2=16384, l3=65536))
+    fallbacks: list[Fallback] = []
+    scheduled = default_schedule(layer(m, n, k), small, fallbacks=fallbacks).program
+    assert not fallbacks
+    verify(scheduled)
+    assert "for k_0" in str(scheduled.body), "blocks of the depth"
+    rng = np.random.default_rng(0)
+    a, b, bias, r = whole(rng, m, k), whole(rng, k, n), whole(rng, n), whole(rng, m, n)
+    out = np.empty_like(r)
+    build(scheduled, threads=2, cache=False)(a, b, bias, r, out)
+    np.testing.assert_array_equal(out, np.maximum(a @ b + bias, 0) + r)
+
+
+def test_packing_in_blocks_pays_for_large_matrices_that_are_used_a_few_times() -> None:
+    target = dataclasses.replace(V4, caches=Caches(l1=49152, l2=1 << 21, l3=1 << 25), cores=1)
+
+    def blocks(m: int, n: int | None, k: int) -> bool:
+        sizes = Sizes(m, n, k)
+        return is_far(sizes, choose_tiles(sizes, target), target)
+
+    assert blocks(33, 1000, 3072)
+    assert blocks(128, 384, 768)
+    assert not blocks(33, 384, 768), "it stays near, and is read three times"
+    assert not blocks(1024, 1024, 1024), "all of it is packed once"
+    assert not blocks(33, None, 3072)
+    sizes = Sizes(128, 1000, 3072)
+    tiles = choose_tiles(sizes, target).in_blocks(sizes, target, 1)
+    assert 3072 % tiles.depth == 0
+    assert tiles.depth * tiles.columns * 4 < target.caches.l1
+    assert tiles.depth * tiles.columns * tiles.strip * 4 <= target.caches.l2 // 4
 
 
 def test_what_makes_an_operand_is_done_while_it_is_packed() -> None:

@@ -35,6 +35,27 @@ def test_a_vector_of_two_lines_is_fetched_by_two() -> None:
 
 
 @T.program
+def summing(
+    A: T.Buffer((8, 64), "float32"),
+    B: T.Buffer((64, 16), "float32"),
+    C: T.Buffer((8, 16), "float32"),
+):
+    for k in T.serial(64, attrs={"prefetch": 8}):
+        for r in T.unrolled(8):
+            for x in T.vectorized(16):
+                C[r, x] = C[r, x] + A[r, k] * B[k, x]
+
+
+def test_what_moves_by_less_than_a_line_is_left_to_hardware() -> None:
+    calls = [line for line in text_of(summing, "@llvm.prefetch") if line.startswith("call")]
+    assert len(calls) == 1, "of B alone"
+    assert "!noalias" in calls[0], "sums in registers need not be stored before it"
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, s).astype(np.float32) for s in ((8, 64), (64, 16)))
+    check_native(IRModule.of(summing), [a, b, np.zeros((8, 16), np.float32)], name="summing")
+
+
+@T.program
 def using_again(
     W: T.Buffer((4, 256, 16), "float32"),
     A: T.Buffer((16, 256), "float32"),

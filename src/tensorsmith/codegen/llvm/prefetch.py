@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 LINE_BYTES: Final = 64
 """Bytes that one prefetch brings."""
+NEAREST: Final = 3
+SECOND: Final = 2
+"""The caches to fetch into, as LLVM numbers them."""
 FEWEST_LINES: Final = 64
 """Lines of the next iteration from which on fetching them in shares pays."""
 MOST_PREFETCHES: Final = 16
@@ -39,8 +42,9 @@ MOST_PREFETCHES: Final = 16
 def prefetch(function: Function, loop: For, ahead: int) -> None:
     """Fetch what the body of `loop` loads first, `ahead` iterations later, into the nearest cache.
 
-    A loaded element counts if its place depends on the loop, and not on what was loaded. Addresses
-    may lie outside of the buffer, which does no harm.
+    A loaded element counts if its place depends on the loop, and not on what was loaded, and moves
+    by a line or more: what lies closer, hardware fetches by itself. Addresses may lie outside of
+    the buffer, which does no harm.
     """
     defined = {s.var for s in statements(loop.body) if isinstance(s, Bind)}
     done: set[tuple[object, ...]] = set()
@@ -50,6 +54,8 @@ def prefetch(function: Function, loop: For, ahead: int) -> None:
         offset = function.memory.offset(load.buffer, load.indices)
         used = free_vars(offset)
         if loop.var not in used or defined.intersection(used):
+            continue
+        if _is_close(function, load, offset, loop):
             continue
         for line in range(_lines(load, inner)):
             first: dict[Expr, Expr] = {x.var: x.start for x in inner}
@@ -62,9 +68,24 @@ def prefetch(function: Function, loop: For, ahead: int) -> None:
             if key in done or len(done) >= MOST_PREFETCHES:
                 continue
             done.add(key)
-            pointer = function.memory.pointer(load.buffer, at)
-            function.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-            function.text.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
+            _ask_for(function, load.buffer, at, NEAREST)
+
+
+def _is_close(function: Function, load: Load, offset: Expr, loop: For) -> bool:
+    """Whether what an iteration loads lies less than a line behind what the one before does."""
+    moved = substitute(offset, {loop.var: loop.var + 1})
+    step = function.facts.simplify(moved - offset)
+    return isinstance(step, Const) and abs(int(step.value)) * load.buffer.dtype.bytes < LINE_BYTES
+
+
+def _ask_for(function: Function, buffer: Buffer, at: Expr, nearness: int) -> None:
+    """Fetch the line of an element. It overlaps no other buffer, so that what stays in registers
+    around it still may."""
+    pointer = function.memory.pointer(buffer, at)
+    scopes = function.module.alias_metadata(buffer)
+    function.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    arguments = f"ptr {pointer}, i32 0, i32 {nearness}, i32 1"
+    function.text.line(f"call void @llvm.prefetch.p0({arguments}){scopes}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +161,9 @@ def _spread(loops: list[For], lines: int) -> tuple[For | None, Expr, int]:
 def fetch(function: Function, share: Share) -> None:
     """Fetch the lines of a share into the second-level cache."""
     per_line = LINE_BYTES // share.buffer.dtype.bytes
-    function.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     for line in range(share.count):
         at = function.facts.simplify(share.start + const(line * per_line))
-        pointer = function.memory.pointer(share.buffer, at)
-        function.text.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 2, i32 1)")
+        _ask_for(function, share.buffer, at, SECOND)
 
 
 def _lines(load: Load, inner: tuple[For, ...]) -> int:

@@ -10,7 +10,7 @@ Anatomy of high-performance matrix multiplication, 2008; Van Zee and van de Geij
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -36,7 +36,7 @@ from tensorsmith.schedule.defaults.canonical import (
 )
 from tensorsmith.schedule.defaults.decoded import Decoded, lay_out
 from tensorsmith.schedule.defaults.dots import Dot, dot_for
-from tensorsmith.schedule.defaults.tiles import Sizes, Tiles, choose_tiles
+from tensorsmith.schedule.defaults.tiles import Sizes, Tiles, choose_tiles, is_far
 from tensorsmith.schedule.defaults.users import has_producer, with_producers, with_users
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import BlockRef, LoopRef
@@ -61,6 +61,7 @@ class Nest:
 
     batch: LoopRef | None
     strip: LoopRef | None
+    depth: LoopRef | None
     panel: LoopRef | None
     column: LoopRef
     row: LoopRef
@@ -68,6 +69,11 @@ class Nest:
     i: LoopRef
     vector: LoopRef
     lane: LoopRef
+
+    @property
+    def complete(self) -> LoopRef | None:
+        """The loop in which a part of the result is complete; None if none is before all is."""
+        return self.row if self.depth is None else self.strip or self.batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,9 @@ def schedule_packed(
     batches = prod(extent or 1 for extent in extents[: product.batches])
     m, n, k = extents[product.batches :]
     sizes = Sizes(m, n, k, what.output.dtype.bytes, what.right.dtype.bytes)
-    tiles = tiles or choose_tiles(sizes, target, batches)
+    if tiles is None:
+        varies = not (few_rows or one_row or decoded or is_constant(s, product.right))
+        tiles = _chosen(sizes, target, batches, in_blocks=varies)
     if few_rows and m is not None:
         tiles = tiles.flat(m, n, target)
     elif one_row:
@@ -128,17 +136,12 @@ def schedule_packed(
     operands = _operands(s, product, tiles, free, width)
     result = with_users(s, product.result, product.axes, free)
     nest = tiled_loops(s, product, tiles, target.lanes(sizes.bytes), width)
-    s.reverse_compute_at(result, nest.row)
-    places = [
-        None if operand is not None and operand.is_constant else place
-        for operand, place in zip(operands, packing_places(nest, tiles), strict=True)
-    ]
-    for operand, place in zip(operands, places, strict=True):
-        if operand is not None and place is not None:
-            s.compute_at(operand.pack, place, preserve_unit_loops=True)
+    if nest.complete is not None:
+        s.reverse_compute_at(result, nest.complete)
+    places = _place_packs(s, operands, packing_places(nest, tiles))
     _in_registers(s, product.block, nest, dot)
     lanes = target.lanes(sizes.bytes)
-    _finish_tile(s, result, nest.row, lanes)
+    _finish(s, result, nest, lanes)
     if operands[1] is not None:
         step = tiles.columns * width * what.right.dtype.bytes
         s.annotate(nest.k, "prefetch", max(1, PREFETCH_BYTES // step))
@@ -154,6 +157,14 @@ def schedule_packed(
             _parallel_columns(s, nest, shared, worth=worth)
         else:
             on_panels(s, nest, shared, even)
+
+
+def _chosen(sizes: Sizes, target: Target, batches: int, *, in_blocks: bool) -> Tiles:
+    """The tiles for products side by side. in_blocks: whether B may be packed in blocks."""
+    tiles = choose_tiles(sizes, target, batches)
+    if in_blocks and is_far(sizes, tiles, target):
+        return tiles.in_blocks(sizes, target, target.cores if batches == 1 else 1)
+    return tiles
 
 
 def known(extent: Expr) -> int | None:
@@ -207,7 +218,7 @@ def _operands(
     back = made.get(f"{product.c}_unpad")
     if back is not None:
         s.compute_inline(back)
-    s.set_scope(product.block, 0, "local")
+    s.set_scope(product.block, 0, "global" if tiles.depth else "local")
     packs = [block_of(s, x.pack).body for x in found if x is not None]
     in_tiles(s, product, (tiles, width), {x.buffer for x in packs if isinstance(x, Store)})
     return found
@@ -317,21 +328,37 @@ def tiled_loops(s: Schedule, product: Product, tiles: Tiles, lanes: int, width: 
     else:
         row, i = s.split(m, [None, tiles.rows])
         order = (row, column) if tiles.panel else (column, row)
-    outer = [x for x in (strip, panel) if x is not None]
-    inner = [lane]
+    inner, depth = [lane], None
+    if tiles.depth:
+        depth, k = s.split(k, [None, tiles.depth])
     if width > 1:
         k, steps = s.split(k, [None, width])
         inner = [lane, steps]
+    outer = [x for x in (strip, depth, panel) if x is not None]
     s.reorder(*batches, *outer, *order, k, i, vector, *inner)
     batch = s.fuse(*batches) if len(batches) > 1 else (batches[0] if batches else None)
     if tiles.panel == 1:
-        return Nest(batch, strip, row, column, column, k, i, vector, lane)
-    return Nest(batch, strip, panel, column, row, k, i, vector, lane)
+        return Nest(batch, strip, depth, row, column, column, k, i, vector, lane)
+    return Nest(batch, strip, depth, panel, column, row, k, i, vector, lane)
 
 
 def packing_places(nest: Nest, tiles: Tiles) -> tuple[LoopRef | None, LoopRef | None]:
     """The loops in which A and B are packed; None: before all."""
-    return (nest.panel if tiles.panel else nest.batch, nest.strip if tiles.strip else nest.batch)
+    outer = nest.depth or nest.batch
+    return (nest.panel if tiles.panel else outer, nest.depth or nest.strip or nest.batch)
+
+
+def _place_packs(
+    s: Schedule, operands: Sequence[Operand | None], places: Sequence[LoopRef | None]
+) -> list[LoopRef | None]:
+    """Pack operands in these loops, what is constant before all; where they are packed."""
+    found = []
+    for operand, place in zip(operands, places, strict=True):
+        at = None if operand is not None and operand.is_constant else place
+        if operand is not None and at is not None:
+            s.compute_at(operand.pack, at, preserve_unit_loops=True)
+        found.append(at)
+    return found
 
 
 def _in_registers(s: Schedule, ref: BlockRef, nest: Nest, dot: Dot | None) -> None:
@@ -340,8 +367,8 @@ def _in_registers(s: Schedule, ref: BlockRef, nest: Nest, dot: Dot | None) -> No
         s.vectorize(nest.lane)
     s.unroll(nest.vector)
     s.unroll(nest.i)
-    around = len(s.get_loops(ref)) - 4 - (dot is not None)
-    *unrolled, lane = s.get_loops(s.decompose_reduction(ref, nest.k))[around:]
+    first = s.decompose_reduction(ref, nest.depth or nest.k)
+    *unrolled, lane = s.get_loops(first)[-3:]
     for loop in unrolled:
         s.unroll(loop)
     s.vectorize(lane)
@@ -349,9 +376,9 @@ def _in_registers(s: Schedule, ref: BlockRef, nest: Nest, dot: Dot | None) -> No
         s.tensorize(nest.lane, dot.intrinsic)
 
 
-def _finish_tile(s: Schedule, result: BlockRef, row: LoopRef, lanes: int) -> None:
-    """Store a tile of the result from registers."""
-    inner = inside(s, result, row)
+def _finish(s: Schedule, result: BlockRef, nest: Nest, lanes: int) -> None:
+    """Store the result: tile by tile from registers, or all that lies in a strip."""
+    inner = s.get_loops(result) if nest.complete is None else inside(s, result, nest.complete)
     block = block_of(s, result)
     assert isinstance(block.body, Store)
     last = set(free_vars(*block.body.indices[-1:]))
@@ -361,6 +388,9 @@ def _finish_tile(s: Schedule, result: BlockRef, row: LoopRef, lanes: int) -> Non
         return
     if along[-1] is not inner[-1]:
         s.reorder(*[x for x in inner if x is not along[-1]], along[-1])
+    if nest.depth is not None:
+        s.vectorize(s.split(along[-1], [None, lanes])[1])
+        return
     run_in_vectors(s, along[-1], lanes)
     for x in inner:
         if x is not along[-1]:
@@ -433,7 +463,8 @@ def on_panels(
         s.parallel(nest.batch)
         return
     error = None
-    for outer in (nest.panel, nest.strip, nest.column):
+    parts = (nest.panel, nest.strip, nest.column)
+    for outer in parts if nest.depth is None else (nest.strip, nest.column):
         if outer is None:
             continue
         error = attempt(s, functools.partial(s.parallel, outer))

@@ -18,6 +18,9 @@ FEW_USES_OF_A, FEW_USES_OF_B = 32, 16
 """How often a part of an operand may be used without packing: reading its rows one element at a
 time costs little, reading short pieces of many rows may miss the cache of page addresses."""
 
+FAR_READS = 4
+"""Second-level caches that may be read in short pieces before packing pays."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
@@ -53,6 +56,20 @@ class Tiles:
     pack_a: bool = True
     pack_b: bool = True
     across: int = 1
+    depth: int = 0
+
+    def in_blocks(self, sizes: Sizes, target: Target, chunks: int) -> Tiles:
+        """The same with a B that is packed in blocks of the depth, wide ones, since what is used a
+        few times costs most where it is read in short pieces of many rows. A tile of a block stays
+        in the first-level cache, a block in the second."""
+        assert sizes.n is not None
+        assert sizes.k is not None
+        row_bytes = self.columns * sizes.operand
+        depth = _even_depth(sizes.k, max(1, target.caches.l1 * 2 // 3 // row_bytes))
+        strip = max(1, target.caches.l2 // 4 // (depth * row_bytes))
+        strip = even_part(sizes.n, self.columns, strip, chunks)
+        deep = depth if depth < sizes.k else 0
+        return replace(self, panel=0, strip=strip, depth=deep, pack_a=False, pack_b=True)
 
     def in_strips(self, sizes: Sizes, target: Target) -> Tiles:
         """The same with strips of B that stay in the second-level cache, where they are made."""
@@ -108,6 +125,24 @@ def choose_tiles(sizes: Sizes, target: Target, batch: int = 1) -> Tiles:
         pack_b=-(-sizes.m // rows) > FEW_USES_OF_B
         or sizes.n * depth * sizes.operand > min(target.caches.l3 // 4, 8 * target.caches.l2),
     )
+
+
+def is_far(sizes: Sizes, tiles: Tiles, target: Target) -> bool:
+    """Whether packing a B that is not used often pays nevertheless: it does not stay in the
+    second-level cache, or short pieces of its rows would be read from there many times."""
+    if sizes.m is None or sizes.n is None or sizes.k is None or sizes.operand != sizes.bytes:
+        return False
+    uses = -(-sizes.m // tiles.rows)
+    size = sizes.n * sizes.k * sizes.operand
+    is_far = size > target.caches.l2 or uses * size > FAR_READS * target.caches.l2
+    return uses <= FEW_USES_OF_B and is_far
+
+
+def _even_depth(k: int, most: int) -> int:
+    """Steps of a block of the depth, of at most `most`, so that blocks are even if they may be."""
+    parts = -(-k // most)
+    even = next((p for p in range(parts, 2 * parts) if k % p == 0), parts)
+    return -(-k // even)
 
 
 def _vectors(n: int | None, lanes: int, registers: int) -> int:
