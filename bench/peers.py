@@ -51,7 +51,8 @@ class Ours:
         import tensorsmith
 
         model = work.with_fixed_sizes() if self.fixed else work.model
-        exe = self.made = tensorsmith.compile(model, threads=threads)
+        least = {} if self.fixed else dict.fromkeys(work.may_be_empty, 0)
+        exe = self.made = tensorsmith.compile(model, threads=threads, min_extent=least or 1)
         given = self.given = [work.inputs[i.name] for i in exe.inputs]
 
         def run() -> list[Any]:

@@ -22,6 +22,7 @@ class Work:
     """An ONNX model with its inputs, in order, and the same for peers that read no ONNX.
 
     model: as bytes, or the path of a file that may have its weights beside it.
+    may_be_empty: dimensions of the model that are 0 in some calls.
     numpy: a function of the inputs. torch: makes a module, or a function, of tensors of the inputs.
     """
 
@@ -29,6 +30,7 @@ class Work:
     inputs: Mapping[str, Array]
     numpy: Callable[..., Array] | None = None
     torch: Callable[[], Callable[..., Any]] | None = None
+    may_be_empty: Sequence[str] = ()
 
     def proto(self) -> Any:
         """The model, with its weights, as a ModelProto."""

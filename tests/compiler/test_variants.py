@@ -9,7 +9,7 @@ from tensorsmith.compiler import compile
 from tensorsmith.compiler.constants import marked
 from tensorsmith.compiler.pipeline import run
 from tensorsmith.compiler.variants import divided
-from tensorsmith.ir import If, IRModule, Var
+from tensorsmith.ir import Buffer, If, IRModule, Var
 from tensorsmith.ir.rewrite import statements
 from tensorsmith.ops import OPERATORS, GraphBuilder
 from tensorsmith.schedule import default_schedule
@@ -19,10 +19,10 @@ from tensorsmith.target import Target
 DEPTH, COLUMNS = 200, 300
 
 
-def product(kind):
+def product(kind, columns=COLUMNS):
     """A product with rows of any number, a bias and a rectifier; and the other operand."""
     rng = np.random.default_rng(0)
-    shape = (COLUMNS, DEPTH) if kind == "turned" else (DEPTH, COLUMNS)
+    shape = (columns, DEPTH) if kind == "turned" else (DEPTH, columns)
     weight = rng.integers(-5, 6, shape).astype(np.int8 if kind == "quantised" else np.float32)
     b = GraphBuilder(OPERATORS)
     x = b.param("x", (Var("rows", low=1), DEPTH), "float32")
@@ -31,7 +31,7 @@ def product(kind):
         w = b("mul", b("cast", w, dtype="float32"), b.constant(np.float32(0.5)))
     if kind == "turned":
         w = b("transpose", w, axes=(1, 0))
-    bias = rng.integers(-5, 6, COLUMNS).astype(np.float32)
+    bias = rng.integers(-5, 6, columns).astype(np.float32)
     y = b("relu", b("add", b("matmul", x, w), b.constant(bias)))
     module = IRModule.of(b.function("main", [y]))
     right = weight.T if kind == "turned" else weight
@@ -64,6 +64,24 @@ def test_what_is_constant_is_packed_once_for_both(cores):
     assert parts.rest is rest
     assert any(isinstance(s, If) for s in statements(rest.body))
     assert not any(isinstance(s, If) for s in statements(parts.before.body))
+
+
+@pytest.mark.parametrize(("columns", "streams"), [(256, 4), (288, 3), (300, 2)])
+def test_constant_columns_are_read_in_several_places(columns, streams):
+    module, _, right, bias = product("constant", columns)
+    (program,) = run(module).programs.values()
+    target = Target.named("x86-64-v4")
+    given = marked(program, [1, 2])
+    few = few_rows(given, target)
+    assert few is not None
+    _, parts = divided(default_schedule(given, target).program, (few[0], few[1].program))
+    assert parts is not None
+    shapes = [p.shape for p in parts.rest.params if isinstance(p, Buffer) and len(p.shape) == 4]
+    assert [int(shape[0].value) for shape in shapes] == [streams]
+    model = compile(module, threads=1)
+    for rows in (1, MOST_ROWS, MOST_ROWS + 1):
+        x = np.arange(rows * DEPTH).reshape(rows, DEPTH).astype(np.float32) % 7
+        np.testing.assert_array_equal(model(x), np.maximum(x @ right + bias, 0))
 
 
 def test_there_is_no_case_of_few_rows_where_they_are_known_or_columns_are_not():

@@ -14,7 +14,7 @@ from tensorsmith.target import Target
 if TYPE_CHECKING:
     from tensorsmith.compiler.pipeline import Observe, Pass
     from tensorsmith.frontend.onnx.load import Source
-    from tensorsmith.frontend.onnx.types import InputType
+    from tensorsmith.frontend.onnx.types import InputType, MinExtent
     from tensorsmith.ir import IRModule
 
 
@@ -25,7 +25,7 @@ def compile(  # noqa: PLR0913 - these are independent of each other
     entry: str = "main",
     sizes: Mapping[str, int] = MappingProxyType({}),
     input_types: Mapping[str, InputType] = MappingProxyType({}),
-    min_extent: int = 1,
+    min_extent: MinExtent = 1,
     winograd: bool = True,
     pipeline: Sequence[Pass] | None = None,
     observe: Observe | None = None,
@@ -41,8 +41,8 @@ def compile(  # noqa: PLR0913 - these are independent of each other
     sizes: of dimensions by their names, for a model that is compiled for these alone.
     input_types: as for `tensorsmith.from_onnx`. A model that leaves open what decides the code,
         such as the rank of an input, is else compiled when it is called.
-    min_extent: as for `tensorsmith.from_onnx`; 0 for models whose inputs may be empty, as the keys
-        and values are that come before a text.
+    min_extent: as for `tensorsmith.from_onnx`; ``{"past": 0}`` for a model whose dimension of this
+        name may be empty, as the keys and values are that come before a text.
     winograd: whether convolutions of three by three taps may be computed by Winograd's minimal
         filtering where that is faster. Their results then differ from exact ones by some 1e-6 of
         the largest, about as much as those of the plain sums do.

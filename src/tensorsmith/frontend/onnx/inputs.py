@@ -15,6 +15,7 @@ from tensorsmith.frontend.onnx.types import (
     AbsentType,
     InputType,
     KnownValue,
+    MinExtent,
     SequenceType,
     TensorType,
     element_type,
@@ -36,12 +37,13 @@ class Inputs:
     """Makes parameters of a model's inputs, and dimensions of their named extents.
 
     given: types that the caller states, by name of the input.
-    min_extent: what no extent that is not constant is below.
+    min_extent: what no extent that is not constant is below: of all, or of some by their names, and
+        1 of the others.
     """
 
     builder: GraphBuilder
     given: Mapping[str, InputType]
-    min_extent: int
+    min_extent: MinExtent
     dims: dict[str, Var] = field(default_factory=dict)
 
     def read(self, graph: GraphProto) -> dict[str, Read | None]:
@@ -54,7 +56,17 @@ class Inputs:
                 f"the model has no input {unknown[0]!r}",
                 try_=f"one of {', '.join(repr(v.name) for v in open_) or 'none'}",
             )
-        return {v.name: self._value(v.name, v.type, self.given.get(v.name)) for v in open_}
+        found: dict[str, Read | None] = {
+            v.name: self._value(v.name, v.type, self.given.get(v.name)) for v in open_
+        }
+        least = {} if isinstance(self.min_extent, int) else self.min_extent
+        if unknown := sorted(set(least) - set(self.dims)):
+            raise TensorsmithError(
+                f"the model has no dimension {unknown[0]!r}",
+                because="`min_extent` names it",
+                try_=f"one of {', '.join(map(repr, self.dims)) or 'none'}",
+            )
+        return found
 
     def _value(self, name: str, kind: TypeProto, given: InputType | None) -> Read:
         what = f"the input {name!r}"
@@ -114,7 +126,8 @@ class Inputs:
     def _dimension(self, name: str) -> Var:
         """The dimension of this name: one variable wherever the name stands."""
         if name not in self.dims:
-            self.dims[name] = Var(name, low=self.min_extent)
+            least = self.min_extent
+            self.dims[name] = Var(name, low=least if isinstance(least, int) else least.get(name, 1))
         return self.dims[name]
 
 

@@ -17,7 +17,7 @@ from tensorsmith.frontend.onnx.node import Converter
 from tensorsmith.frontend.onnx.opsets import NEWEST, check_operators, key_of, opsets_of, plain
 from tensorsmith.frontend.onnx.reader import Reader
 from tensorsmith.frontend.onnx.scope import Scope
-from tensorsmith.frontend.onnx.types import InputType
+from tensorsmith.frontend.onnx.types import InputType, MinExtent
 from tensorsmith.frontend.onnx.values import Nothing, Read, Sequence, flat
 from tensorsmith.ir import AttrValue, GraphFunction, IRModule
 from tensorsmith.ops import OPERATORS, GraphBuilder
@@ -32,7 +32,7 @@ def from_onnx(
     model: Source,
     *,
     input_types: Mapping[str, InputType] = _NONE,
-    min_extent: int = 1,
+    min_extent: MinExtent = 1,
     folder: str | Path | None = None,
     converters: Mapping[tuple[str, str], Converter] = _NO_CONVERTERS,
     limits: Limits = DEFAULT_LIMITS,
@@ -43,7 +43,8 @@ def from_onnx(
     model: a path, the bytes of a file, or an `onnx.ModelProto`.
     input_types: types of inputs, by name: needed where the model leaves a rank, the length of a
         sequence or the presence of an optional open; elsewhere they may make extents constant.
-    min_extent: what no extent that the model gives a name or nothing is below.
+    min_extent: what no extent that the model gives a name or nothing is below; or that of some, by
+        name, where that of others is 1.
     folder: where weights outside of the model lie; by default beside it.
     converters: by domain and operator, for nodes that Tensorsmith does not know, or instead of its
         own. See `Node` for what they are given.
@@ -67,7 +68,7 @@ def from_onnx(
 def _read(
     loaded: Loaded,
     input_types: Mapping[str, InputType],
-    min_extent: int,
+    min_extent: MinExtent,
     converters: Mapping[tuple[str, str], Converter],
     limits: Limits,
 ) -> IRModule:

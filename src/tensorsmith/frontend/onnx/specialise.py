@@ -21,6 +21,7 @@ from tensorsmith.frontend.onnx.types import (
     Array,
     InputType,
     KnownValue,
+    MinExtent,
     SequenceType,
     TensorType,
 )
@@ -45,7 +46,7 @@ class Specialised:
     """
 
     model: ModelProto
-    min_extent: int = 0
+    min_extent: MinExtent = 0
     source: Source | None = None
     values: set[str] = field(default_factory=set)
     shapes: set[str] = field(default_factory=set)

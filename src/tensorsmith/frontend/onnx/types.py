@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from onnx import TensorProto
 
 Array: TypeAlias = np.ndarray[Any, Any]
+MinExtent: TypeAlias = int | Mapping[str, int]
+"""The least extent of dimensions: of all, or of some by their names, and 1 of the others."""
 
 STRING: Final = 8
 """ONNX's number for strings."""

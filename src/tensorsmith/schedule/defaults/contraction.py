@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 
-from tensorsmith.ir import Block, Const, IndexMap, Load, Store, Var, postorder
-from tensorsmith.ir.rewrite import statements
+from tensorsmith.ir import Block, Const, IndexMap, Load, Var
 from tensorsmith.ir.stmt import ZERO
 from tensorsmith.schedule.defaults.analysis import SYMBOLIC_EXTENT, Contraction, contraction
 from tensorsmith.schedule.defaults.canonical import block_of
+from tensorsmith.schedule.defaults.constants import constants_of
 from tensorsmith.schedule.defaults.decoded import decoded_operand, schedule_decoded
 from tensorsmith.schedule.defaults.direct import direct_roles, schedule_direct
 from tensorsmith.schedule.defaults.dots import tiles_for
-from tensorsmith.schedule.defaults.packed import CONSTANTS, schedule_packed
+from tensorsmith.schedule.defaults.packed import schedule_packed
 from tensorsmith.schedule.defaults.streamed import schedule_streamed
 from tensorsmith.schedule.defaults.tile_products import schedule_tile_product
 from tensorsmith.schedule.defaults.winograd import schedule_winograd, winograd_chain
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import BlockRef
 from tensorsmith.schedule.schedule import Schedule
-from tensorsmith.schedule.tree import blocks_in
 from tensorsmith.target import Target
 
 FEW_ROWS_OF_INTEGERS = 2
@@ -42,20 +41,6 @@ def product(block: Block, constants: Collection[str] = ()) -> Contraction | None
     if is_streamed(block, what) and not _lies_along(what.right, block, what.n[0]):
         return what if what.right.buffer.name in constants else None  # a few products along rows
     return what
-
-
-def constants_of(s: Schedule) -> frozenset[str]:
-    """The names of the buffers that are the same in every call: parameters, and what is computed of
-    them alone."""
-    given = s.program.attrs.get(CONSTANTS, ())
-    found = set(map(str, given)) if isinstance(given, tuple) else set()
-    for block in blocks_in(s.program.body) if found else ():
-        stores = [x for x in statements(block) if isinstance(x, Store)]
-        made = {x.buffer.name for x in stores}
-        loads = [e for x in stores for e in postorder(x.value) if isinstance(e, Load)]
-        if loads and all(e.buffer.name in found or e.buffer.name in made for e in loads):
-            found |= made
-    return frozenset(found)
 
 
 def with_rows(s: Schedule, ref: BlockRef) -> None:

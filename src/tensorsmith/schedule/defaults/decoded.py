@@ -29,13 +29,12 @@ from tensorsmith.ir import (
 )
 from tensorsmith.schedule.defaults.analysis import Contraction, is_reduction
 from tensorsmith.schedule.defaults.canonical import block_of
+from tensorsmith.schedule.defaults.constants import CONSTANTS
 from tensorsmith.schedule.defaults.users import with_users
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.target import Target
 
-CONSTANTS = "constants"
-"""The attribute of a program that names the parameters that are the same in every call."""
 LEAST_SAVED = 2.0
 """How many times smaller than the matrix the constants must be."""
 VECTORS = 4

@@ -29,6 +29,7 @@ from tensorsmith.ir import (
 )
 from tensorsmith.schedule.defaults.analysis import Contraction
 from tensorsmith.schedule.defaults.canonical import block_of
+from tensorsmith.schedule.defaults.constants import CONSTANTS
 from tensorsmith.schedule.defaults.direct_image import (
     Part,
     image_of,
@@ -39,7 +40,7 @@ from tensorsmith.schedule.defaults.direct_image import (
     store_of,
 )
 from tensorsmith.schedule.defaults.direct_tiles import DirectTiles, choose_direct_tiles
-from tensorsmith.schedule.defaults.packed import CONSTANTS, PARALLEL_FLOPS
+from tensorsmith.schedule.defaults.packed import PARALLEL_FLOPS
 from tensorsmith.schedule.defaults.rows import vectorise
 from tensorsmith.schedule.defaults.users import with_users
 from tensorsmith.schedule.errors import ScheduleError

@@ -34,6 +34,7 @@ from tensorsmith.schedule.defaults.canonical import (
     as_product,
     block_of,
 )
+from tensorsmith.schedule.defaults.constants import CONSTANTS, constants_of
 from tensorsmith.schedule.defaults.decoded import Decoded, lay_out
 from tensorsmith.schedule.defaults.dots import Dot, dot_for
 from tensorsmith.schedule.defaults.tiles import Sizes, Tiles, choose_tiles, is_far
@@ -48,11 +49,12 @@ PACK_DEPTH = 16
 """Steps of `k` that are packed for all tiles before the next ones, so that few pages are in use."""
 PARALLEL_FLOPS = 2_000_000.0
 """Operations below which threads do not pay."""
-CONSTANTS = "constants"
-"""The attribute of a program that names the parameters that are the same in every call."""
+PARALLEL_FLOPS_OF_FEW_ROWS = 250_000.0
+"""The same where each element of B is read for a few operations alone, and takes the time."""
 PREFETCH_BYTES = 8192
-"""How far ahead of its use a packed operand is fetched: the time that the cache behind the second
-level takes to answer, and what hardware does not fetch for itself while it waits for few rows."""
+"""How far ahead of its use a packed operand is fetched, in all streams together: the time that the
+cache behind the second level takes to answer, and what hardware does not fetch for itself while it
+waits for few rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +126,16 @@ def schedule_packed(
     if tiles is None:
         varies = not (few_rows or one_row or decoded or is_constant(s, product.right))
         tiles = _chosen(sizes, target, batches, in_blocks=varies)
+    if m is None and decoded is None and what.right.buffer.name in constants_of(s):
+        tiles = tiles.in_streams(n)
     if few_rows and m is not None:
         tiles = tiles.flat(m, n, target)
     elif one_row:
         tiles = tiles.of_few_rows(1, n, target)
     elif decoded is not None:
         tiles = tiles.in_strips(sizes, target)
-    width = 1 if dot is None else dot.width
-    if decoded is not None:
         s.compute_inline(decoded.block)
+    width = 1 if dot is None else dot.width
     operands = _operands(s, product, tiles, free, width)
     result = with_users(s, product.result, product.axes, free)
     nest = tiled_loops(s, product, tiles, target.lanes(sizes.bytes), width)
@@ -143,7 +146,7 @@ def schedule_packed(
     lanes = target.lanes(sizes.bytes)
     _finish(s, result, nest, lanes)
     if operands[1] is not None:
-        step = tiles.columns * width * what.right.dtype.bytes
+        step = tiles.columns * tiles.across * width * what.right.dtype.bytes
         s.annotate(nest.k, "prefetch", max(1, PREFETCH_BYTES // step))
     packing = [
         None if operand is None else pack(s, operand, place, lanes)
@@ -153,7 +156,7 @@ def schedule_packed(
         shared = [(a, b) for a, b in zip(packing, places, strict=True) if a is not None]
         even = batches % target.cores == 0 or batches >= 4 * target.cores
         if one_row or few_rows:  # what is constant is packed as for many rows
-            worth = replace(sizes, m=m or 1).flops >= PARALLEL_FLOPS
+            worth = replace(sizes, m=m or 1).flops >= PARALLEL_FLOPS_OF_FEW_ROWS
             _parallel_columns(s, nest, shared, worth=worth)
         else:
             on_panels(s, nest, shared, even)
@@ -290,24 +293,28 @@ def in_tiles(
     for load in (e for e in postorder(block.body.value) if isinstance(e, Load)):
         if load.buffer not in packed:
             continue
-        outer, size = (m, tiles.rows) if m in load.indices else (n, tiles.columns)
-        index_map = _tiled(load.indices, outer, k, (size, width))
+        outer, size, streams = n, tiles.columns, tiles.streams
+        if m in load.indices:
+            outer, size, streams = m, tiles.rows, 1
+        index_map = _tiled(load.indices, outer, k, (size, width, streams))
         s.transform_layout(product.block, load.buffer.name, index_map)
 
 
-def _tiled(indices: tuple[Expr, ...], var: Var, k: Var, sizes: tuple[int, int]) -> IndexMap:
+def _tiled(indices: tuple[Expr, ...], var: Var, k: Var, sizes: tuple[int, int, int]) -> IndexMap:
     """From where the subscripts of an operand say to (others, var // size, k, var % size), and
-    groups of `k` last."""
-    size, width = sizes
+    groups of `k` last. sizes: of tiles, of groups, and in how many streams tiles are read, which
+    then lie one after the other."""
+    size, width, streams = sizes
     inputs = tuple(Var(f"i{d}") for d in range(len(indices)))
     if var not in indices or k not in indices:
         raise ScheduleError("an operand has no rows and columns")
     at, depth = indices.index(var), indices.index(k)
     others = [x for d, x in enumerate(inputs) if d not in (at, depth)]
     tile, element, step = inputs[at] // size, inputs[at] % size, inputs[depth]
+    tiles = (tile,) if streams == 1 else (tile % streams, tile // streams)
     if width == 1:
-        return IndexMap(inputs, (*others, tile, step, element))
-    return IndexMap(inputs, (*others, tile, step // width, element, step % width))
+        return IndexMap(inputs, (*others, *tiles, step, element))
+    return IndexMap(inputs, (*others, *tiles, step // width, element, step % width))
 
 
 # --- Loops -----------------------------------------------------------------------------------
@@ -318,7 +325,7 @@ def tiled_loops(s: Schedule, product: Product, tiles: Tiles, lanes: int, width: 
     *batches, m, n, k = s.get_loops(product.block)
     strip = panel = None
     parts = [tiles.columns * tiles.across // lanes, lanes]
-    if tiles.strip:
+    if tiles.takes_strips:
         strip, column, vector, lane = s.split(n, [None, tiles.strip // tiles.across, *parts])
     else:
         column, vector, lane = s.split(n, [None, *parts])

@@ -10,8 +10,8 @@ from tensorsmith.ir import TensorProgram
 from tensorsmith.schedule.defaults.attempt import Fallback, attempt
 from tensorsmith.schedule.defaults.attention import chain_of, schedule_chain
 from tensorsmith.schedule.defaults.canonical import block_of
+from tensorsmith.schedule.defaults.constants import constants_of
 from tensorsmith.schedule.defaults.contraction import (
-    constants_of,
     product,
     schedule_contraction,
     with_rows,

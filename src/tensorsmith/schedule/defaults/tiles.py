@@ -14,6 +14,8 @@ SYMBOLIC = 256
 """What an extent that is not known is taken to be."""
 SPARE_REGISTERS = 4
 """Vector registers that hold no sums."""
+STREAMS = 4, 3, 2, 1
+"""In how many places constants may be read at a time, the best first."""
 FEW_USES_OF_A, FEW_USES_OF_B = 32, 16
 """How often a part of an operand may be used without packing: reading its rows one element at a
 time costs little, reading short pieces of many rows may miss the cache of page addresses."""
@@ -46,7 +48,11 @@ class Tiles:
     rows, columns: of the tile of the result in registers. panel: tiles of rows whose part of A is
     packed at a time, to stay in the second-level cache; 0 for all. strip: tiles of columns whose
     part of B is packed at a time, to stay in the cache behind; 0 for all. pack_a, pack_b: whether
-    operands are packed at all. across: tiles of columns that are computed side by side.
+    operands are packed at all. across: tiles of columns that are computed side by side. depth: steps
+    of the sum of a block of B; 0 for all.
+    streams: in how many places the packed columns are read at a time, where they are the same in
+    every call: the tiles that are computed side by side lie that far apart, and each is followed by
+    the next that is read. One stream alone waits for memory.
     """
 
     rows: int
@@ -57,6 +63,12 @@ class Tiles:
     pack_b: bool = True
     across: int = 1
     depth: int = 0
+    streams: int = 1
+
+    @property
+    def takes_strips(self) -> bool:
+        """Whether strips of B are taken one after the other; streams go through all of it."""
+        return bool(self.strip) and not self.across == self.streams > 1
 
     def in_blocks(self, sizes: Sizes, target: Target, chunks: int) -> Tiles:
         """The same with a B that is packed in blocks of the depth, wide ones, since what is used a
@@ -91,8 +103,18 @@ class Tiles:
         whole = self.strip or (1 if columns is None else -(-columns // self.columns))
         vectors = -(-self.columns // target.lanes(4))
         most = max(1, (target.vector_registers - SPARE_REGISTERS) // (rows * vectors))
+        if 1 < self.streams <= most:
+            return replace(self, rows=rows, panel=1, across=self.streams, pack_a=False)
         across = next(a for a in (4, 3, 2, 1) if whole % a == 0 and a <= most)
         return replace(self, rows=rows, panel=1, across=across, pack_a=False)
+
+    def in_streams(self, columns: int | None) -> Tiles:
+        """The same with so many columns read in several places, as results of few rows do."""
+        if columns is None:
+            return self
+        tiles = -(-columns // self.columns)
+        padded = -(-tiles // max(self.strip, 1)) * max(self.strip, 1)
+        return replace(self, streams=next(s for s in STREAMS if padded % s == 0))
 
     def flat(self, rows: int, columns: int | None, target: Target) -> Tiles:
         """The same for a result that never has more rows than these."""
