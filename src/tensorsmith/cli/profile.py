@@ -47,7 +47,8 @@ def profile(
 ) -> None:
     """Time each kernel: its share, its source nodes, and how near it is to what the machine can.
 
-    GFLOP/s and GB/s count the operations and the bytes of operands and results once each.
+    GFLOP/s and GB/s count the operations, as the model is written, and the bytes of operands and
+    results once each.
     """
     from tensorsmith.codegen.limits import measure
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from tensorsmith.arith import simplify
 from tensorsmith.codegen.models import Dimensions
 from tensorsmith.errors import TensorsmithError
-from tensorsmith.evaluate import cost
-from tensorsmith.ir import Buffer, Expr, TensorProgram, Var, free_vars
+from tensorsmith.evaluate import Cost, cost
+from tensorsmith.graph.kernel import OPERATIONS
+from tensorsmith.ir import Buffer, Expr, TensorProgram, Var, as_expr, free_vars
 from tensorsmith.ir.expr import substitute
 from tensorsmith.ir.graph import CallProgram
 from tensorsmith.runtime.extents import Extent
@@ -17,7 +19,8 @@ UNKNOWN: Final = (None, None)
 
 
 def kernel_cost(program: TensorProgram) -> tuple[Extent | None, Extent | None]:
-    """The operations of a run, and the bytes of operands and results, each counted once.
+    """The operations of a run, and the bytes of operands and results, each counted once. Of sums
+    that are computed with fewer operations, it is those that they are written with.
 
     Extents over the program's dimensions and scalars, which are called ``0``, ``1``, ... in the
     order of `variables`. None where they depend on what tensors hold.
@@ -36,11 +39,22 @@ def kernel_cost(program: TensorProgram) -> tuple[Extent | None, Extent | None]:
         names.name(v)
     try:
         return tuple(  # type: ignore[return-value]
-            names.extent(substitute(e, numbered))
-            for e in (found.flops + found.integer_operations, moved)
+            names.extent(substitute(e, numbered)) for e in (_operations(program, found), moved)
         )
     except TensorsmithError:
         return UNKNOWN
+
+
+def _operations(program: TensorProgram, found: Cost) -> Expr:
+    """The operations as they are written; what follows sums is left out beside these."""
+    each = program.attrs.get(OPERATIONS)
+    result = program.params[-1]
+    if not isinstance(each, int) or not isinstance(result, Buffer):
+        return found.flops + found.integer_operations
+    total: Expr = as_expr(each)
+    for extent in result.shape:
+        total = total * extent
+    return simplify(total)
 
 
 def variables(program: TensorProgram) -> tuple[Var, ...]:

@@ -41,6 +41,9 @@ places, in order."""
 CUTS: Final = "cuts"
 """The attribute of a program that only gives some elements of an operand, which lie one after the
 other: the operand's place, and where they begin along its first axis."""
+OPERATIONS: Final = "operations"
+"""The attribute of a program that computes sums with fewer operations than they are written with:
+how many those are, for each element of the result."""
 MOST_NAMES: Final = 5
 """Operators that the name of a kernel tells."""
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from tensorsmith.errors import TensorsmithError
 from tensorsmith.graph.fuse import Group, Step, group_bindings
 from tensorsmith.graph.kernel import (
+    OPERATIONS,
     Array,
     Composition,
     Kernel,
@@ -16,7 +17,8 @@ from tensorsmith.graph.kernel import (
     kernel_name,
     make_kernel,
 )
-from tensorsmith.ir import Buffer, Expr, IRModule, TensorProgram
+from tensorsmith.graph.winograd import operations_as_written
+from tensorsmith.ir import AttrValue, Buffer, Expr, IRModule, TensorProgram
 from tensorsmith.ir.graph import (
     Alias,
     Binding,
@@ -162,7 +164,10 @@ class _Legalizer:
         for member in group.members:
             composition.add(member)
         name = kernel_name([m.op for m in group.members], self.programs)
-        attrs = {"contract": True}
+        attrs: dict[str, AttrValue] = {"contract": True}
+        written = [n for m in group.members if (n := operations_as_written(m)) is not None]
+        if written:
+            attrs[OPERATIONS] = sum(written)
         return make_kernel(composition, group.results, name, checks=checks, attrs=attrs)
 
     def copy(self, value: Buffer) -> tuple[Buffer, list[Binding]]:

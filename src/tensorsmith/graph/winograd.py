@@ -85,6 +85,15 @@ def _filtered(apply: Apply, tile: int) -> Apply:
     return replace(apply, op="winograd_conv", attrs=MappingProxyType(attrs))
 
 
+def operations_as_written(apply: Apply) -> int | None:
+    """The operations for each element of the result that a convolution by minimal filtering stands
+    for: those of the plain sum. None for any other operator, which is computed as it is written."""
+    weight = apply.operands[1] if apply.op == "winograd_conv" else None
+    if weight is None or not isinstance(depth := weight.shape[1], Const):
+        return None
+    return 2 * TAPS**2 * int(depth.value)
+
+
 # --- Whether it pays -------------------------------------------------------------------------
 
 
