@@ -146,6 +146,12 @@ def test_scales_are_applied_once_a_block() -> None:
     assert "S_global" not in line
 
 
+def test_constants_are_fetched_ahead_of_their_use() -> None:
+    text = str(default_schedule(product("nibbles", 1), HOST).program.body)
+    (line,) = (x for x in text.splitlines() if "prefetch" in x)
+    assert "T.serial" in line
+
+
 @pytest.mark.parametrize("rows", [1, 2, 9, None])
 @pytest.mark.parametrize(("bits", "block"), [(4, 16), (4, 128), (8, 32), (2, 64)])
 @pytest.mark.parametrize("zeros", [False, True])

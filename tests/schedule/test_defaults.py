@@ -142,6 +142,12 @@ def test_a_large_product_is_packed_tiled_and_on_threads() -> None:
     assert {"reindex", "transform_layout", "decompose_reduction"} <= used
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 7])
+def test_rows_are_fetched_ahead_where_each_vector_takes_many_products(rows: int) -> None:
+    text = str(default(matmul(rows, 1000, 2048), "x86-64-v4").body)
+    assert ("prefetch" in text) == (rows > 2)
+
+
 def test_the_trace_replays() -> None:
     program = matmul(64, 64, 64)
     s = default_schedule(program)

@@ -56,6 +56,12 @@ def test_one_instruction_orders_them_where_there_is_one() -> None:
     assert "llvm.maximum" not in text
 
 
+def test_a_single_pair_goes_the_same_way() -> None:
+    text = print_llvm(IRModule.holding(program("float32", 1, "min", 64)), V4).render()
+    assert "call <4 x float> @llvm.x86.avx512.mask.range.ps.128" in text
+    assert "llvm.minimum" not in text
+
+
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v3", "x86-64-v4", "aarch64"])
 @pytest.mark.parametrize("lanes", [4, 8, 16, 64])
 def test_every_machine_has_code_for_it(target: str, lanes: int) -> None:

@@ -2,7 +2,7 @@
 are: NaN if either is, and -0 less than +0.
 
 LLVM spells that with six instructions on x86. AVX-512 DQ has one that orders zeros, and ignores
-NaN; two more put NaN back.
+NaN; a comparison and a choice put NaN back, of which a chain of them waits for the choice alone.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LESSER, GREATER = 4, 5
 """What the instruction computes: the sign is that of the result of the comparison."""
+_NAN: Final = "0x7FF8000000000000"
 _ELEMENTS: Final = {"float": ("ps", 4), "double": ("pd", 8)}
 
 
@@ -47,20 +48,25 @@ def extreme(
     tail = f"{part} zeroinitializer, {mask} -1{', i32 4' if rounding else ''}"
     pieces = []
     for first in range(0, lanes, wide):
-        a, b = (_cut(emit, x, (whole, lanes), (first, wide)) for x in args)
+        a, b = (_cut(emit, x, (element, lanes), (first, wide)) for x in args)
         pieces.append(emit(f"call {part} @{name}({part} {a}, {part} {b}, i32 {what}, {tail})"))
     found = _joined(emit, pieces, element, wide)
+    if lanes == 1:
+        found = emit(f"extractelement {part} {found}, i32 0")
     is_nan = emit(f"fcmp uno {whole} {args[0]}, {args[1]}")
-    nan = emit(f"fadd {whole} {args[0]}, {args[1]}")
-    return emit(f"select {vector('i1', lanes)} {is_nan}, {whole} {nan}, {whole} {found}")
+    nan = f"{element} {_NAN}" if lanes == 1 else f"{whole} splat ({element} {_NAN})"
+    return emit(f"select {vector('i1', lanes)} {is_nan}, {nan}, {whole} {found}")
 
 
 def _lanes_at_once(module: ModuleText, element: str, lanes: int) -> int | None:
-    """Lanes of the widest vectors that the instruction takes, of which these are some."""
+    """Lanes of the widest vectors that the instruction takes, of which these are some; of the
+    shortest ones for a single lane, which is one of theirs."""
     features = module.target.features
     if not module.target.is_x86 or "avx512dq" not in features:
         return None
     size = _ELEMENTS[element][1]
+    if lanes == 1:
+        return 16 // size if "avx512vl" in features else None
     widths = (64, 32, 16) if "avx512vl" in features else (64,)
     for count in (width // size for width in widths):
         pieces = lanes // count
@@ -72,11 +78,15 @@ def _lanes_at_once(module: ModuleText, element: str, lanes: int) -> int | None:
 def _cut(
     emit: Callable[[str], str], value: str, whole: tuple[str, int], part: tuple[int, int]
 ) -> str:
-    """Some neighbouring lanes of a vector."""
-    type_, lanes = whole
+    """Some neighbouring lanes of a vector; of a single lane, a vector with it in front."""
+    element, lanes = whole
     first, count = part
     if count == lanes:
         return value
+    type_ = vector(element, lanes)
+    if lanes == 1:
+        around = vector(element, count)
+        return emit(f"insertelement {around} zeroinitializer, {element} {value}, i32 0")
     mask = ", ".join(f"i32 {first + k}" for k in range(count))
     return emit(f"shufflevector {type_} {value}, {type_} poison, {vector('i32', count)} <{mask}>")
 

@@ -41,6 +41,8 @@ VECTORS = 4
 """Vectors of columns that are computed side by side, at most."""
 STEPS = 8
 """Steps of the depth without a loop, where nothing tells."""
+PREFETCH_BYTES = 8192
+"""How far ahead of their use constants are fetched, over the ends of blocks."""
 BLOCK = 64
 """Steps of the depth that scales are applied after, where they do not change."""
 PARALLEL_FLOPS = 1_000_000.0
@@ -188,7 +190,8 @@ def schedule_decoded(
     s.compute_at(partial, blocks)
     copy = with_users(s, copy, (), free)
     s.reverse_compute_at(copy, outer)
-    _order_partial(s, partial, blocks, lanes)
+    step_bytes = how.columns * max(b.dtype.bytes for b, _ in how.constants)
+    _order_partial(s, partial, blocks, lanes, step_bytes)
     depth = len(s.get_loops(ref)) - len(rows) - 2
     _in_vectors(s, ref, depth)
     _in_vectors(s, s.decompose_reduction(ref, blocks), depth - 1)
@@ -199,8 +202,11 @@ def schedule_decoded(
         s.parallel(outer)
 
 
-def _order_partial(s: Schedule, partial: BlockRef, blocks: LoopRef, lanes: int) -> None:
-    """The sums of one block of the depth: steps outside, rows and columns in registers."""
+def _order_partial(
+    s: Schedule, partial: BlockRef, blocks: LoopRef, lanes: int, step_bytes: int
+) -> None:
+    """The sums of one block of the depth: steps outside, rows and columns in registers. What a step
+    reads, so many bytes, is fetched some steps ahead."""
     loops = s.get_loops(partial)
     at = [x.var for x in loops].index(blocks.var) + 1
     spatial = [it.binding for it in block_of(s, partial).iters if it.kind is IterKind.SPATIAL]
@@ -213,6 +219,8 @@ def _order_partial(s: Schedule, partial: BlockRef, blocks: LoopRef, lanes: int) 
         s.unroll(loop)
     s.vectorize(lane)
     _in_vectors(s, s.decompose_reduction(partial, (*steps, last)[0]), at)
+    for step in steps[-1:]:
+        s.annotate(step, "prefetch", max(1, PREFETCH_BYTES // step_bytes))
 
 
 def _in_vectors(s: Schedule, ref: BlockRef, depth: int) -> None:

@@ -23,6 +23,10 @@ PARALLEL_FLOPS = 4_000_000.0
 """Operations below which threads do not pay."""
 SPARE_REGISTERS = 4
 """Vector registers that hold no sums."""
+FEW_ROWS = 2
+"""Rows of the result up to which loads alone fill the time, and are all in flight as it is."""
+PREFETCH_VECTORS = 4
+"""Vectors of each row side by side that are fetched ahead, where a vector takes many products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,9 @@ def choose_strips(rows: int, columns: int, depth: int, element: int, target: Tar
         )
     strip = max(1, target.caches.l1 // 2 // (element * lanes * rows))
     parts = max(threads, -(-whole // strip))
-    return Strips(_even(whole, parts), in_registers=False, side_by_side=8 if rows <= 2 else 4)
+    return Strips(
+        _even(whole, parts), in_registers=False, side_by_side=8 if rows <= FEW_ROWS else 4
+    )
 
 
 def _even(whole: int, parts: int) -> int:
@@ -93,6 +99,8 @@ def schedule_streamed(
         steps, step = s.split(k, [None, strips.side_by_side])
         s.reorder(*around, steps, vector, step, m, lane)
         s.unroll(step)
+        if rows > FEW_ROWS:
+            s.annotate(vector, "prefetch", PREFETCH_VECTORS)
     copy = with_users(s, copy, (), free)
     s.reverse_compute_at(copy, outer)
     s.vectorize(lane)
