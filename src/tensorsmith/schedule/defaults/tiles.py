@@ -48,8 +48,9 @@ class Tiles:
     rows, columns: of the tile of the result in registers. panel: tiles of rows whose part of A is
     packed at a time, to stay in the second-level cache; 0 for all. strip: tiles of columns whose
     part of B is packed at a time, to stay in the cache behind; 0 for all. pack_a, pack_b: whether
-    operands are packed at all. across: tiles of columns that are computed side by side. depth: steps
-    of the sum of a block of B; 0 for all.
+    operands are packed at all. across: tiles of columns that are computed side by side. depth:
+    steps of the sum that are done with all of a strip before the next ones, where sums wait in
+    memory; 0 for all.
     streams: in how many places the packed columns are read at a time, where they are the same in
     every call: the tiles that are computed side by side lie that far apart, and each is followed by
     the next that is read. One stream alone waits for memory.
