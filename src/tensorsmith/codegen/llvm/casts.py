@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tensorsmith.codegen.llvm.integers import wrap
-from tensorsmith.codegen.llvm.types import memory_type, register_type, suffix, vector
+from tensorsmith.codegen.llvm.types import (
+    float_literal,
+    memory_type,
+    register_type,
+    suffix,
+    vector,
+)
 from tensorsmith.ir.dtype import DType, Kind
 
 if TYPE_CHECKING:
@@ -163,6 +169,8 @@ def _saturate(
     module: ModuleText, emit: Emit, element: str, target: DType, value: str, lanes: int
 ) -> str:
     unsigned = target.kind is Kind.UINT
+    if lanes > 1 and module.target.is_x86:
+        return _saturate_lanes(emit, element, target, value, lanes)
     narrow = f"i{target.bits}"
     name = (
         f"llvm.fpto{'u' if unsigned else 's'}i.sat.{suffix(narrow, lanes)}.{suffix(element, lanes)}"
@@ -173,6 +181,30 @@ def _saturate(
     if target.bits >= 8:
         return result
     return emit(f"{'zext' if unsigned else 'sext'} {to_type} {result} to {vector('i8', lanes)}")
+
+
+def _saturate_lanes(emit: Emit, element: str, target: DType, value: str, lanes: int) -> str:
+    """The same in vectors, where the machine converts what fits alone, and LLVM would take lane by
+    lane. The bounds are powers of two, so each is a float.
+    """
+    unsigned = target.kind is Kind.UINT
+    type_, masks = vector(element, lanes), vector("i1", lanes)
+    above = _splat(element, float_literal(2.0 ** (target.bits - (not unsigned))), lanes)
+    least = _splat(element, float_literal(float(target.min_value)), lanes)
+    low = emit(f"fcmp olt {type_} {value}, {least}")
+    raised = emit(f"select {masks} {low}, {type_} {least}, {type_} {value}")
+    fits = emit(f"fcmp olt {type_} {raised}, {above}")  # not NaN, which becomes 0
+    safe = emit(f"select {masks} {fits}, {type_} {raised}, {type_} zeroinitializer")
+    wide = f"i{max(32, target.bits)}"
+    sign = "u" if unsigned and target.bits >= 32 else "s"
+    found = emit(f"fpto{sign}i {type_} {safe} to {vector(wide, lanes)}")
+    high = emit(f"fcmp oge {type_} {value}, {above}")
+    most = _splat(wide, str(target.max_value), lanes)
+    wide_type = vector(wide, lanes)
+    clipped = emit(f"select {masks} {high}, {wide_type} {most}, {wide_type} {found}")
+    if target.bits >= 32:
+        return clipped
+    return emit(f"trunc {wide_type} {clipped} to {vector(f'i{max(8, target.bits)}', lanes)}")
 
 
 def _round_to_odd(emit: Emit, value: str, lanes: int) -> str:
