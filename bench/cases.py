@@ -24,7 +24,7 @@ class Operator:
     results may be off, absolute.
     flops, bytes: what the algorithm as written needs; bytes count each tensor once.
     floats: whether the operations are on float32, so that the machine's peak bounds them.
-    numpy, torch: as for `Work`.
+    numpy, torch, may_round: as for `Work`.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Operator:
     floats: bool = True
     numpy: Callable[..., Array] | None = None
     torch: Callable[[], Callable[..., Any]] | None = None
+    may_round: bool = False
 
     def arrays(self) -> dict[str, Array]:
         """The inputs, the same each time."""
@@ -49,7 +50,8 @@ class Operator:
         """What peers get."""
         inputs = self.arrays()
         model = onnx_model(self.name, self.nodes, inputs, self.constants(), self.output)
-        return Work(model.SerializeToString(), inputs, self.numpy, self.torch)
+        serialized = model.SerializeToString()
+        return Work(serialized, inputs, self.numpy, self.torch, may_round=self.may_round)
 
     def expected(self) -> Expected:
         """The exact result."""

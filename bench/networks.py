@@ -20,9 +20,6 @@ from tensorsmith.codegen.limits import Limits
 RELATIVE = 2e-3
 """Of the largest output: how far peers may differ. Networks of a hundred layers in f32 differ by
 some 1e-5."""
-RELATIVE_QUANTISED = 5e-2
-"""The same for models whose activations are rounded to 8 bits, where each peer rounds at places of
-its own."""
 QUICK = (
     *("minilm-l3@0", "minilm-l6-int8@0", "silero-vad-sequence@0", "magika@0"),
     *("resnet50", "squeezenet", "shufflenet"),
@@ -47,8 +44,7 @@ def work(case: str) -> Work:
 
 def expected(case: str) -> Expected:
     """What ONNX Runtime gives."""
-    relative = RELATIVE_QUANTISED if "int8" in case else RELATIVE
-    return Expected(OnnxRuntime().prepare(work(case), 1)(), relative=relative)
+    return Expected(OnnxRuntime().prepare(work(case), 1)(), relative=RELATIVE)
 
 
 def facts(case: str, ours: dict[str, Any], limit: Limits) -> dict[str, Any]:

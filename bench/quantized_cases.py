@@ -136,6 +136,7 @@ def block_gemv(n: int, k: int, bits: int) -> Operator:
         bytes=n * k * bits / 8 + 4.0 * (n * k / BLOCK + k + n),
         output=("float32", (1, n)),
         floats=False,
+        may_round=True,
     )
 
 

@@ -24,6 +24,8 @@ class Work:
     model: as bytes, or the path of a file that may have its weights beside it.
     may_be_empty: dimensions of the model that are 0 in some calls.
     numpy: a function of the inputs. torch: makes a module, or a function, of tensors of the inputs.
+    may_round: whether floats that meet weights of few bits may be rounded to 8 bits, as the model
+        allows (accuracy level 4 of MatMulNBits).
     """
 
     model: bytes | str
@@ -31,6 +33,7 @@ class Work:
     numpy: Callable[..., Array] | None = None
     torch: Callable[[], Callable[..., Any]] | None = None
     may_be_empty: Sequence[str] = ()
+    may_round: bool = False
 
     def proto(self) -> Any:
         """The model, with its weights, as a ModelProto."""

@@ -159,7 +159,8 @@ def schedule_packed(
             worth = replace(sizes, m=m or 1).flops >= PARALLEL_FLOPS_OF_FEW_ROWS
             _parallel_columns(s, nest, shared, worth=worth)
         else:
-            on_panels(s, nest, shared, even)
+            by_strips = decoded is not None and tiles.has_even_strips(n, target)
+            on_panels(s, nest, shared, even, by_strips=by_strips)
 
 
 def _chosen(sizes: Sizes, target: Target, batches: int, *, in_blocks: bool) -> Tiles:
@@ -462,16 +463,24 @@ def _pack_groups(s: Schedule, operand: Operand, loops: list[LoopRef], lanes: int
 
 
 def on_panels(
-    s: Schedule, nest: Nest, packing: list[tuple[LoopRef, LoopRef | None]], batched: bool
+    s: Schedule,
+    nest: Nest,
+    packing: list[tuple[LoopRef, LoopRef | None]],
+    batched: bool,
+    *,
+    by_strips: bool = False,
 ) -> None:
     """Run panels, or strips, on threads, and the packing of what they share: the outer loops of the
-    blocks that pack, each with where it stands."""
+    blocks that pack, each with where it stands. by_strips: strips before panels, so that each
+    thread makes what it reads."""
     if nest.batch is not None and batched:
         s.parallel(nest.batch)
         return
     error = None
-    parts = (nest.panel, nest.strip, nest.column)
-    for outer in parts if nest.depth is None else (nest.strip, nest.column):
+    order = [nest.strip, nest.panel] if by_strips else [nest.panel, nest.strip]
+    if nest.depth is not None:
+        order.remove(nest.panel)
+    for outer in (*order, nest.column):
         if outer is None:
             continue
         error = attempt(s, functools.partial(s.parallel, outer))

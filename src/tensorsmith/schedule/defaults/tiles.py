@@ -85,16 +85,22 @@ class Tiles:
         return replace(self, panel=0, strip=strip, depth=deep, pack_a=False, pack_b=True)
 
     def in_strips(self, sizes: Sizes, target: Target) -> Tiles:
-        """The same with strips of B that stay in the second-level cache, where they are made."""
+        """The same with strips of B that stay in the second-level cache, where they are made, and
+        as many for each thread, if they divide so."""
         tiles = None if sizes.n is None else -(-sizes.n // self.columns)
         tile_bytes = self.columns * (sizes.k or SYMBOLIC) * sizes.operand
         strip = max(1, target.caches.l2 // 2 // tile_bytes)
-        parts = 1 if tiles is None else -(-tiles // strip)
-        even = (
-            strip if tiles is None else next(p for p in range(parts, tiles + 1) if tiles % p == 0)
-        )
-        strip = strip if tiles is None else tiles // even
+        if tiles is not None:
+            fewest = -(-tiles // strip)
+            even = [p for p in range(fewest, tiles + 1) if tiles % p == 0]
+            strip = tiles // next((p for p in even if p % target.cores == 0), even[0])
         return replace(self, strip=strip, pack_a=False, pack_b=True)
+
+    def has_even_strips(self, columns: int | None, target: Target) -> bool:
+        """Whether all threads get as many strips of so many columns."""
+        if columns is None or not self.strip:
+            return False
+        return -(-columns // (self.columns * self.strip)) % target.cores == 0
 
     def of_few_rows(self, rows: int, columns: int | None, target: Target) -> Tiles:
         """The same with so few rows in registers, and so more columns; B is packed as it was.
