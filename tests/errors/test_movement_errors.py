@@ -418,6 +418,20 @@ cache_inplace: block 'C' does not read and write a buffer 'C'
 reindex: block 'C' does not read one element of 'B' at each of its points
   because: the copy has one element for each point""",
     ),
+    "reindex_cache_read: several elements": (
+        WINDOW,
+        on("reindex_cache_read", "C", "B", "local", lambda j: (j,)),
+        """\
+reindex_cache_read: block 'C' does not read one element of 'B' at each of its points
+  because: the copy has one element for each point""",
+    ),
+    "reindex_cache_write: opaque": (
+        SCAN,
+        on("reindex_cache_write", "B", "B", "local", lambda i: (i,)),
+        """\
+reindex_cache_write: block 'B' is neither complete nor a reduction
+  because: its iterator 'vi' is opaque""",
+    ),
     "reindex: no access": (
         WINDOW,
         on("reindex", "C", "B", "both"),

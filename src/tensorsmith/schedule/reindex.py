@@ -59,15 +59,16 @@ def reindex_read(
     block = site.node
     assert isinstance(block, Block)
     buffer = buffer_of(block, which, written=False)
-    indices = _indices_read(block, buffer)
+    primitive = "reindex" if scope is None else "reindex_cache_read"
+    indices = _indices_read(block, buffer, primitive)
     used, place = _place_in_cache(block, indices, index_map, ALL_KINDS)
     root = scope_of(program, site)
     spot = before_all(program, root, [block], buffer)
     taken = points_taken(site, spot, ALL_KINDS)
     if taken is None:
         raise ScheduleError(
-            f"reindex: it cannot be said what block {name!r} reads in one iteration of the loops"
-            " around the copy",
+            f"{primitive}: it cannot be said what block {name!r} reads in one iteration of the"
+            " loops around the copy",
             where=block.span,
         )
     new = _new_buffer(program, buffer, scope, used, place)
@@ -96,7 +97,7 @@ def reindex_write(
     site = find_block(program, name)
     block = site.node
     assert isinstance(block, Block)
-    check_movable(block, "reindex")
+    check_movable(block, "reindex" if scope is None else "reindex_cache_write")
     buffer = buffer_of(block, which, written=True)
     indices = indices_written(block, buffer)
     used, place = _place_in_cache(block, indices, index_map, (IterKind.SPATIAL,))
@@ -127,7 +128,7 @@ def _derived(s: Stmt) -> Stmt:
     return replace(s, reads=None, writes=None)
 
 
-def _indices_read(block: Block, buffer: Buffer) -> tuple[Expr, ...]:
+def _indices_read(block: Block, buffer: Buffer, primitive: str) -> tuple[Expr, ...]:
     """Where the block reads the buffer, one element a point, whatever the point."""
     accesses = [a for a in collect_accesses(block, inside=True) if a.region.buffer is buffer]
     loads = [e for s in statements(block) for e in _loads_of(s)]
@@ -135,8 +136,8 @@ def _indices_read(block: Block, buffer: Buffer) -> tuple[Expr, ...]:
     plain = all(not (a.guards or a.loops or a.unknown) for a in accesses)
     if len(places) != 1 or not plain or has_loads(*next(iter(places))):
         raise ScheduleError(
-            f"reindex: block {block.name!r} does not read one element of {buffer.name!r} at each of"
-            " its points",
+            f"{primitive}: block {block.name!r} does not read one element of {buffer.name!r} at"
+            " each of its points",
             because="the copy has one element for each point",
             where=block.span,
         )

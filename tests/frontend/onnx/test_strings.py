@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
+import tensorsmith
 from frontend.onnx.running import check, parse, run
-from tensorsmith.errors import DTypeError, ShapeError
+from tensorsmith.errors import DTypeError, ShapeError, UnsupportedOpError
 from tensorsmith.frontend.onnx import from_onnx
 
 WORDS = np.array([["a", "bc", "d"], ["ef", "g", "äh"]], object)
@@ -77,3 +78,31 @@ def test_a_pattern_that_is_none():
     text = 'g (string[n] x) => (bool[n] y) { y = RegexFullMatch<pattern = "(">(x) }'
     with pytest.raises(ShapeError, match="the pattern is no regular expression"):
         from_onnx(parse(text, 20))
+
+
+LOOP = """g (string[n] x{more}) => (string[n] y, string[{count}, n] all) {{
+    {trip}
+    y, all = Loop(trip, , x) <
+        body = step (int64 i, bool on, string[n] s) => (bool go, string[n] next, string[n] out) {{
+            go = Identity(on)
+            mark = Constant<value_strings = ["-"]>()
+            next = StringConcat(s, mark)
+            out = StringConcat(next, x)
+        }}
+    >
+}}"""
+
+
+def test_a_loop_over_strings_whose_count_is_known():
+    model = parse(LOOP.format(more="", count=2, trip="trip = Constant<value_int = 2>()"), 20)
+    words = np.array(["a", "bc"], object)
+    exe = tensorsmith.compile(model)
+    for y, collected in (run(model, words), exe(words)):
+        assert y.tolist() == ["a--", "bc--"]
+        assert collected.tolist() == [["a-a", "bc-bc"], ["a--a", "bc--bc"]]
+
+
+def test_a_loop_over_strings_whose_count_is_not_known():
+    model = parse(LOOP.format(more=", int64 trip", count="m", trip=""), 20)
+    with pytest.raises(UnsupportedOpError, match="strings in a branch or loop are not supported"):
+        tensorsmith.compile(model)

@@ -1,6 +1,6 @@
 """If, Loop and Scan.
 
-A condition that is known takes its side at once. A loop whose states are sequences, of which the
+A condition that is known takes its side at once. A loop over sequences or strings, of which the
 number of iterations is known, is read iteration by iteration.
 """
 
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 from tensorsmith.errors import ShapeError
 from tensorsmith.frontend.onnx.arguments import ask_equal
 from tensorsmith.frontend.onnx.node import Converter, Node, OpenValueError
+from tensorsmith.frontend.onnx.strings import also_of_strings
+from tensorsmith.frontend.onnx.types import STRING
 from tensorsmith.frontend.onnx.values import Nothing, Read, Sequence, flat
 from tensorsmith.ir import Buffer, Const, Expr, Opaque, Var, as_expr
 from tensorsmith.ir.expr import Max
@@ -83,6 +85,8 @@ def loop_(node: Node) -> tuple[Read, ...]:
     initial = [s for s in states if s is not None]
     if any(not isinstance(s, (Buffer, Opaque)) for s in initial):
         return _unrolled(node, body, initial)
+    if _has_strings(node, body) and _count_is_known(node):
+        return _unrolled(node, body, initial)
     tensors = [s for s in initial if isinstance(s, (Buffer, Opaque))]
     trip, condition = _bounds(node)
 
@@ -103,6 +107,25 @@ def loop_(node: Node) -> tuple[Read, ...]:
         if error.what.startswith("a state before and after"):
             return _unrolled(node, body, initial)
         raise
+
+
+def _has_strings(node: Node, body: GraphProto) -> bool:
+    """Whether strings go into a loop, or its body sees or makes some."""
+    named = {name for n in body.node for name in n.input}
+    seen = (*node.inputs, *(v for name, v in node.scope.values.items() if name in named))
+    return any(isinstance(v, Opaque) for v in seen) or any(
+        a.name in ("value_string", "value_strings") or a.t.data_type == STRING
+        for n in body.node
+        for a in n.attribute
+    )
+
+
+def _count_is_known(node: Node) -> bool:
+    """Whether it is known while reading how often a loop runs at most, and that it begins."""
+    counts, begins = node.numbers_of(0, "trip"), node.optional(1)
+    if not counts or not isinstance(counts[0], Const) or counts[0].value >= _ENDLESS:
+        return False
+    return begins is None or node.builder.array(begins) is not None
 
 
 def _going(node: Node, on: Buffer) -> Buffer | None:
@@ -163,12 +186,17 @@ def _unrolled(node: Node, body: GraphProto, states: SequenceOf[Read]) -> tuple[R
     return made
 
 
-def _stacked(node: Node, rows: SequenceOf[Read]) -> Buffer:
+def _stacked(node: Node, rows: SequenceOf[Read]) -> Read:
     """What a scan has collected."""
-    tensors = [r for r in rows if isinstance(r, Buffer)]
-    if len(tensors) != len(rows):
-        node.unsupported("a scan of values that are no tensors of numbers")
-    return node("stack", *tensors, axis=0)
+    if not all(isinstance(r, (Buffer, Opaque)) for r in rows):
+        node.unsupported("a scan of values that are no tensors")
+    found = also_of_strings(_stack)(node.with_inputs(rows))
+    assert not isinstance(found, tuple)
+    return found
+
+
+def _stack(node: Node) -> Buffer:
+    return node("stack", *node.tensors(), axis=0)
 
 
 # --- Scan ------------------------------------------------------------------------------------
