@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tensorsmith.codegen.llvm import casts, integers
 from tensorsmith.codegen.llvm.extremes import extreme
+from tensorsmith.codegen.llvm.few_bits import looked_up
 from tensorsmith.codegen.llvm.types import literal, register_type, suffix, vector
 from tensorsmith.codegen.lower.tree import loads_anything
 from tensorsmith.ir import expr as ir
@@ -190,6 +191,8 @@ class Expressions:
         def emit(instruction: str) -> str:
             return self.emit(instruction, depth)
 
+        if kind is ir.Cast and (found := looked_up(self.function.module, emit, e, args[0], lanes)):
+            return found
         if kind is ir.Cast or kind is ir.Reinterpret:
             convert = casts.cast if kind is ir.Cast else casts.reinterpret
             return convert(self.function.module, emit, dtype, e.dtype, args[0], lanes)
