@@ -9,7 +9,7 @@ from tensorsmith.compiler import compile
 from tensorsmith.compiler.constants import marked
 from tensorsmith.compiler.pipeline import run
 from tensorsmith.compiler.variants import divided
-from tensorsmith.ir import Buffer, If, IRModule, Var
+from tensorsmith.ir import Buffer, For, If, IRModule, LoopKind, Var
 from tensorsmith.ir.rewrite import statements
 from tensorsmith.ops import OPERATORS, GraphBuilder
 from tensorsmith.schedule import default_schedule
@@ -112,3 +112,15 @@ def test_attention_to_few_tokens_has_a_schedule_of_its_own():
         powers = np.exp(args[0].astype(np.float64) @ args[1].transpose(0, 2, 1))
         wanted = powers / powers.sum(-1, keepdims=True) @ args[2]
         np.testing.assert_allclose(model(*args), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_few_rows_of_a_large_product_run_on_threads():
+    module, *_ = product("constant", 2048)
+    (program,) = run(module).programs.values()
+    few = few_rows(marked(program, [1, 2]), replace(Target.named("x86-64-v4"), cores=4))
+    assert few is not None
+    _, parts = divided(few[1].program)
+    assert parts is not None
+    assert any(
+        isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(parts.rest.body)
+    )

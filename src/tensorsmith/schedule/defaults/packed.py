@@ -376,7 +376,9 @@ def _in_registers(s: Schedule, ref: BlockRef, nest: Nest, dot: Dot | None) -> No
     s.unroll(nest.vector)
     s.unroll(nest.i)
     first = s.decompose_reduction(ref, nest.depth or nest.k)
-    *unrolled, lane = s.get_loops(first)[-3:]
+    used = free_vars(*(it.binding for it in block_of(s, ref).iters))
+    count = 1 + sum(x.var in used for x in (nest.i, nest.vector))  # a single row has no loop there
+    *unrolled, lane = s.get_loops(first)[-count:]
     for loop in unrolled:
         s.unroll(loop)
     s.vectorize(lane)
