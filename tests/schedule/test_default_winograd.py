@@ -71,6 +71,14 @@ EVERY = [
 ]
 
 
+@pytest.mark.parametrize("symbolic", ["", "hw"])
+def test_kernels_of_the_next_channels_are_fetched_ahead(symbolic: str) -> None:
+    x, weight = np.ones((1, 64, 28, 28), np.float32), np.ones((128, 64, 3, 3), np.float32)
+    program = layer(x, weight, (16, 16), 4, symbolic)
+    trace = str(default_schedule(program, HOST).trace)
+    assert trace.count("'prefetch_next'") + trace.count('"prefetch_next"') == 1
+
+
 @pytest.mark.parametrize(("case", "target", "threads"), EVERY)
 def test_convolutions(case: tuple, target: Target, threads: int) -> None:
     """By the rule for them, with what uses the result in its strips."""

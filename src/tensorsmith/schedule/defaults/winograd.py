@@ -356,6 +356,7 @@ def _multiply(
     along = s.fuse(*tiles) if strip.columns and not strip.is_padded else tiles[1]
     tile, pixel = s.split(along, [None, strip.tiles])
     s.reorder(tile, *sums, pixel, *inner, lane)
+    s.annotate(channels[-1], "prefetch_next", value=True)  # the kernels of the next channels
     copy = s.cache_write(chain.products, 0, "local")
     s.reverse_compute_at(copy, tile, preserve_unit_loops=True)
     for x in (pixel, *inner):
