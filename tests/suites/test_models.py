@@ -14,10 +14,11 @@ from models import LIGHT, MODELS, light_inputs, light_model
 import tensorsmith
 from tensorsmith.knobs import cache_folder
 
-RELATIVE = {"silero-vad": 1e-4, "silero-vad-sequence": 1e-4, "ocr-detection": 5e-3}
+RELATIVE = {"silero-vad": 1e-4, "silero-vad-sequence": 1e-4, "ocr-detection": 2e-3}
 """Of the largest element: how far float32 networks of this depth may be apart. Where the result is
 a sigmoid near 0, its relative error is the absolute one of the sum before it: sums that nearly
-cancel in the detector, and steps of a recurrence in the others."""
+cancel in the detector, and steps of a recurrence in the others. Of the detector, computed in
+float64 as well, our results are 2e-5 off, and ONNX Runtime's 1.3e-3."""
 
 
 def session(model):

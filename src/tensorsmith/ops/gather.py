@@ -6,21 +6,27 @@ operands of a compiled model cannot make it read memory that is not theirs.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Final
 
 from tensorsmith import te
+from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ShapeError
-from tensorsmith.ir import Const, Expr, ExprLike, Kind, select
+from tensorsmith.ir import And, Const, Expr, ExprLike, Kind, Select, select
+from tensorsmith.ir.expr import equal
 from tensorsmith.ops.indexing import (
     check_extents,
     check_integer,
     check_positions,
     clamped,
     from_end,
+    product,
+    zero,
 )
 from tensorsmith.ops.operands import as_axis, check_rank
 from tensorsmith.ops.operator import Operator, operators
 from tensorsmith.ops.reduce import reduced
+from tensorsmith.ops.requirements import require
 from tensorsmith.te import Tensor
 
 
@@ -67,20 +73,24 @@ def gather_elements(x: Tensor, positions: Tensor, *, axis: int = 0) -> Tensor:
     along = as_axis("gather_elements", axis, x.rank)
     check_positions(x.shape[along], positions.shape, "gather_elements")
     check_rank("gather_elements with positions of another rank: it", positions, x.rank, x.rank)
+    larger = [
+        d
+        for d, (size, extent) in enumerate(zip(positions.shape, x.shape, strict=True))
+        if d != along and Analyzer().prove(size <= extent) is not True
+    ]
+    for d in larger:
+        require(
+            (positions.shape[d] <= x.shape[d]) | equal(product(positions.shape), 0),
+            f"gather_elements takes no more positions than elements along axis {d}",
+        )
 
     def element(*i: Expr) -> Expr:
-        at = [
-            held(positions[i], extent) if d == along else _kept(index, extent, positions.shape[d])
-            for d, (index, extent) in enumerate(zip(i, x.shape, strict=True))
-        ]
-        return x[tuple(at)]
+        at = list(i)
+        at[along] = held(positions[i], x.shape[along])
+        inside = [i[d] < x.shape[d] for d in larger]
+        return Select(reduce(And, inside), x[tuple(at)], zero(x.dtype)) if inside else x[tuple(at)]
 
     return te.compute(positions.shape, element, "gather_elements")
-
-
-def _kept(index: Expr, extent: Expr, size: Expr) -> Expr:
-    """An index below `size`, for an axis of this extent."""
-    return index if size is extent else clamped(index, extent)
 
 
 def gather_nd(x: Tensor, positions: Tensor, *, batch_dims: int = 0) -> Tensor:

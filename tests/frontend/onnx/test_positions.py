@@ -131,3 +131,19 @@ def test_features_and_embeddings():
     np.testing.assert_array_equal(exe(X, np.array([[3, 0]])), X[:, [3, 0]])
     with pytest.raises(EvaluationError, match="ArrayFeatureExtractor"):
         exe(X, np.array([[4]]))
+
+
+@pytest.mark.parametrize("extents", ["4, d", "4, 3"])
+@pytest.mark.parametrize("size", ["3", "e", "d"])
+def test_elements_along_axes_that_may_be_empty(extents, size):
+    """Along other axes there are no more positions than elements."""
+    if (extents, size) == ("4, 3", "d"):
+        return
+    text = f"g (float[{extents}] x, int64[k, {size}] i) => (float[k, {size}] y)"
+    exe = tensorsmith.compile(parse(text + " { y = GatherElements(x, i) }"), min_extent=0)
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    assert exe(x, np.array([[3, 0, -2]])).tolist() == [[9, 1, 8]]
+    if size == "e":
+        assert exe(x, np.array([[1, 2]])).tolist() == [[3, 7]]
+        with pytest.raises(EvaluationError, match="no more positions than elements along axis 1"):
+            exe(x, np.array([[1, 2, 0, 0]]))
