@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schedule.graph_kernels import kernels
+from tensorsmith import script as T
+from tensorsmith import te
 from tensorsmith.codegen import build
 from tensorsmith.evaluate import interpret
 from tensorsmith.schedule import default
@@ -60,3 +62,18 @@ def test_random_kernels_run(data: st.DataObject) -> None:
 @given(st.data())
 def test_many_random_kernels_keep_their_results(data: st.DataObject) -> None:
     check(data, native=data.draw(st.booleans()))
+
+
+@pytest.mark.parametrize(("multiple", "vectors"), [(64, 4), (128, 4), (16, 1), (1, 1)])
+def test_sums_that_leave_nothing_over_have_several_vectors(multiple: int, vectors: int) -> None:
+    """A single vector of partial results waits for itself."""
+    points = T.dim("points", min=2 * multiple, multiple_of=multiple)
+    x = te.placeholder((points,), name="x")
+    k = te.reduce_axis(points, "k")
+    program = te.program([x], te.compute((), lambda: te.max(x[k], axis=k), "most"), "greatest")
+    scheduled = default(program, "x86-64-v4")
+    assert f"T.vectorized({16 * vectors})" in str(scheduled.body)
+    data = np.random.default_rng(1).normal(size=3 * max(multiple, 64)).astype(np.float32)
+    out = np.zeros((), np.float32)
+    build(default(program), cache=False)(data, out)
+    assert out == data.max()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tensorsmith.ir import Block, Buffer, IterKind, Load, Store, free_vars, postorder
+from tensorsmith.arith import Analyzer
+from tensorsmith.ir import Block, Buffer, For, IterKind, Load, Store, free_vars, postorder
 from tensorsmith.ir.rewrite import expressions, statements
 from tensorsmith.schedule.defaults.loops import (
     element_bytes,
@@ -17,14 +18,14 @@ from tensorsmith.schedule.defaults.loops import (
 from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import BlockRef, LoopRef
 from tensorsmith.schedule.schedule import Schedule
-from tensorsmith.schedule.tree import find_block
+from tensorsmith.schedule.tree import find_block, find_loop
 from tensorsmith.target import Target
 
 VECTORS = 4
 """Vectors of a row that are reduced at a time, so that latencies overlap."""
 VECTORS_OF_UNKNOWN = 1
-"""The same for a row whose extent only the call tells: what is left over costs as much as what is
-whole, and rows may be short."""
+"""The same for a row whose extent only the call tells, unless it is known to leave nothing over:
+what is left over costs as much as what is whole, and rows may be short."""
 LAST_LANES = 4
 """Partial results of a reduction that are combined one by one."""
 SIDE_BY_SIDE = 8
@@ -141,7 +142,9 @@ def reduce_rows(s: Schedule, ref: BlockRef, loop: LoopRef, lanes: int) -> None:
     """A reduction along the fastest axis, which `loop` runs along: one partial result a lane,
     combined at the end. Raises ScheduleError where a step is not legal."""
     extent = known_extent(s, loop)
-    width = lanes * (VECTORS_OF_UNKNOWN if extent is None else VECTORS)
+    width = lanes * VECTORS
+    if extent is None and not _is_whole(s, loop, width):
+        width = lanes * VECTORS_OF_UNKNOWN
     if extent is not None:
         while width > lanes and extent % width:
             width //= 2
@@ -161,6 +164,16 @@ def reduce_rows(s: Schedule, ref: BlockRef, loop: LoopRef, lanes: int) -> None:
     last = _loop_of_reduction(s, ref)
     if last is not None and known_extent(s, last) == LAST_LANES:
         s.unroll(last)
+
+
+def _is_whole(s: Schedule, loop: LoopRef, width: int) -> bool:
+    """Whether a loop whose extent only the call tells surely has several times `width` iterations,
+    and leaves nothing over."""
+    node = find_loop(s.program, loop.var).node
+    assert isinstance(node, For)
+    facts = Analyzer()
+    at_least = facts.prove(node.extent >= 2 * width) is True
+    return at_least and facts.equal(node.extent % width, 0)
 
 
 def _output_rank(s: Schedule, ref: BlockRef) -> int:
