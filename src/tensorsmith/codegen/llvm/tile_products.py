@@ -33,6 +33,8 @@ DEPTH: Final = 64
 GROUP: Final = 4
 """Steps of k that lie side by side in B."""
 REGISTERS: Final = 8
+FETCH_BYTES: Final = 8192
+"""How far ahead of its use B is fetched."""
 CONFIGURATION: Final = "@ts_tiles"
 _CONFIGURATION_BYTES: Final = (
     1,  # the only kind of configuration that there is
@@ -246,6 +248,7 @@ class _Product:
         sums = self.down * self.across
         free = range(sums + self.down, REGISTERS)
         width = SIDE * GROUP * self.across
+        share = -(-SIDE // self.down)
         for j in range(self.across):
             from_b = free[j % len(free)]
             if not j:
@@ -259,6 +262,16 @@ class _Product:
                     f"call void @{self.product.name}"
                     f"(i8 {i * self.across + j}, i8 {sums + i}, i8 {from_b})"
                 )
+                self.fetch(right, j * SIDE + i * share, share)
+
+    def fetch(self, right: str, first: int, count: int) -> None:
+        """Fetch some lines of B that come later: hardware does not see far enough ahead where they
+        lie behind the second-level cache, and there is time for it beside each product."""
+        self.function.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        for line in range(first, first + count):
+            ahead = FETCH_BYTES + DEPTH * line
+            place = self.text.value(f"getelementptr i8, ptr {right}, i64 {ahead}")
+            self.text.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
 
     def load(self, register: int, pointer: str, step: str) -> None:
         self.text.line(f"call void @llvm.x86.tileloadd64(i8 {register}, ptr {pointer}, i64 {step})")

@@ -87,7 +87,7 @@ def schedule_tile_product(
         packing.append((pack(s, right, places[1], target.lanes(sizes.bytes)), places[1]))
     if target.cores > 1 and sizes.flops * batches >= PARALLEL_FLOPS:
         even = batches % target.cores == 0 or batches >= 4 * target.cores
-        on_panels(s, nest, packing, even)
+        on_panels(s, nest, packing, even, by_strips=bool(tiles.strip))
 
 
 def choose_block(sizes: Sizes, target: Target, batches: int = 1) -> Tiles:
@@ -95,18 +95,18 @@ def choose_block(sizes: Sizes, target: Target, batches: int = 1) -> Tiles:
 
     As long as all of B leaves room in the second-level cache, some rows of A stay in the first one
     and meet all columns, so that the result is stored row by row. Else some columns of B stay
-    there, and meet as many rows as the second-level cache has room for.
+    there, and meet as many rows as the second-level cache has room for. Where there are too few
+    parts of rows for the threads, each gets strips of columns.
     """
     m, n, depth = sizes.m or SYMBOLIC, sizes.n or SYMBOLIC, sizes.k or SYMBOLIC
     rows, columns = min(BLOCKS, key=lambda block: _cycles(block, m, n))
     chunks = 2 * target.cores if target.cores > 1 and batches < 2 * target.cores else 1
-    down = -(-m // rows)
-    is_tall = sizes.m is None or down >= chunks
+    is_near = n * depth <= target.caches.l2 // 2 or sizes.m is None
+    most = 1 if is_near else max(1, target.caches.l2 // 2 // (rows * depth))
+    is_tall = sizes.m is None or m >= rows * most * chunks
     strip = even_part(sizes.n, columns, -(-n // columns), 1 if is_tall else chunks)
-    if n * depth <= target.caches.l2 // 2 or sizes.m is None:
-        return Tiles(rows, columns, 1, strip)
-    most = max(1, target.caches.l2 // 2 // (rows * depth))
-    return Tiles(rows, columns, even_part(m, rows, most, chunks if is_tall else 1), strip)
+    panel = 1 if is_near else even_part(m, rows, most, chunks if is_tall else 1)
+    return Tiles(rows, columns, panel, strip)
 
 
 def _cycles(block: tuple[int, int], m: int, n: int) -> float:
