@@ -19,9 +19,9 @@ from tensorsmith.target import Target
 UNKNOWN = 64
 """Pixels along an axis of the image of which the call alone tells how many there are. Where no
 windows move over the last axis, rows and columns are one; of images there is likely one."""
-TILES_OF_UNKNOWN = 16
-"""Tiles of pixels in a part of an image of which only the call tells how large it is: so many that
-weights are not read too often, so few that small images have work for all threads."""
+PIXELS_OF_UNKNOWN = 160
+"""Pixels of a part of an image of which only the call tells how large it is: so many that weights
+are not read too often, so few that small images have work for all threads."""
 FEWEST_ROWS = 4
 """Rows of the result that are computed from one copy of rows of the image, where these overlap."""
 
@@ -84,7 +84,7 @@ def image_part(
         fits = [r for r in dict.fromkeys(rows) if r >= fewest]
         fits = [r for r in fits if _footprint(steps, {**counts, at: r * unit}) <= budget]
         if fits and unit > 1 and known_extent(block.iters[at].extent) is None:
-            return Part(depth, min(fits[0], TILES_OF_UNKNOWN))
+            return Part(depth, min(fits[0], max(1, PIXELS_OF_UNKNOWN // unit)))
         if fits:
             even = next((r for r in fits if extent % r == 0 and 2 * r >= fits[0]), fits[0])
             return Part(depth, even)

@@ -13,8 +13,9 @@ MOST_VECTORS = 6
 """Vectors of channels of a tile: each step of the sum reads as many from the packed weights."""
 LATENCY = 8
 """Multiply-adds that are under way at once where both units are busy."""
-UNKNOWN_ROW = 40
-"""Pixels of a row of which the call alone tells the length."""
+USUAL_ROWS = (6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80)
+"""Pixels of a row of which the call alone tells the length, as they often are: small tiles of many
+vectors leave the least of them over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ def choose_direct_tiles(
     """Tiles for rows of `row` pixels, and `blocks` blocks of channels of `vectors` vectors each.
     None: what the call alone tells."""
     candidates = _candidates(blocks, vectors, target.vector_registers)
-    return min(candidates, key=lambda t: (_cost(t, row), -t.pixels * t.vectors))
+    rows = USUAL_ROWS if row is None else (row,)
+    return min(candidates, key=lambda t: (sum(_cost(t, n) for n in rows), -t.pixels * t.vectors))
 
 
 def _candidates(blocks: int | None, vectors: int, registers: int) -> Iterator[DirectTiles]:
@@ -60,14 +62,13 @@ def _candidates(blocks: int | None, vectors: int, registers: int) -> Iterator[Di
                 yield DirectTiles(pixels, inner, taken)
 
 
-def _cost(tiles: DirectTiles, row: int | None) -> float:
+def _cost(tiles: DirectTiles, row: int) -> float:
     """Cycles for each pixel and vector of channels in a step of the sum.
 
     Two multiply-adds and two loads are begun in each; weights come from the second-level cache, at
     half of a register a cycle.
     """
-    extent = row or UNKNOWN_ROW
     adds = tiles.pixels * tiles.vectors
     cycles = max(adds, tiles.pixels + tiles.vectors, LATENCY) / 2
     cycles = max(cycles, 2.0 * tiles.vectors)
-    return -(-extent // tiles.pixels) * cycles / (extent * tiles.vectors)
+    return -(-row // tiles.pixels) * cycles / (row * tiles.vectors)
