@@ -61,6 +61,7 @@ class Analyzer:
     Facts are added by `bind` and `assume`, and dropped on leaving the `scope` they were added in.
     What is asked is answered for the values that satisfy all facts. Facts on the variables
     themselves (`Var.low`, ...) always count.
+    Where a fact is added again to what it was added to before, all that was found then is known.
     """
 
     def __init__(self) -> None:
@@ -76,6 +77,10 @@ class Analyzer:
         self.polynomials: dict[Expr, Polynomial] = {}
         """Of canonical expressions; true under any facts."""
         self.memo: dict[Expr, Expr] = {}
+        self.proofs: dict[object, bool] = {}
+        """Whether polynomials are never negative, as far as that was asked."""
+        self._added: dict[object, tuple[Any, ...]] = {}
+        """The states that facts have led to from this one."""
         self._intervals = {**intervals.TABLE, Var: self._var_interval}
         self._congruences = {**congruences.TABLE, Var: self._var_congruence}
         self._interval_cache: dict[Expr, Any] = {}
@@ -87,14 +92,23 @@ class Analyzer:
 
     def bind(self, var: Var, start: ExprLike, extent: ExprLike) -> None:
         """Let ``start <= var < start + extent``; so the extent is positive, where this counts."""
+        with self._adding((var, start, extent)) as is_known:
+            if not is_known:
+                self._bind(var, start, extent)
+
+    def _bind(self, var: Var, start: ExprLike, extent: ExprLike) -> None:
         low = self.simplify(as_expr(start))
         size = self.simplify(as_expr(extent))
         high = self.simplify(low + size - 1)
         bounds = Interval(self.bounds(low).low, self.bounds(high).high)
         # Facts about other variables stay as they are; results that used `var` do not.
+        is_new = not any(var in known for known in (self.memo, *self._caches()))
         self.ranges = {**self.ranges, var: Range(self.polynomial(low), self.polynomial(high))}
         self.intervals = {**self.intervals, var: bounds}
-        self._forget()
+        if is_new:
+            self._keep()
+        else:
+            self._forget()
         if not isinstance(size, Const):
             positive = dict(self.polynomial(size))
             add_scaled(positive, {(): 1}, -1)
@@ -117,11 +131,24 @@ class Analyzer:
 
     def learn(self, condition: Expr) -> None:
         """As `assume`, for code that may be dead: what contradicts the facts tells nothing."""
-        for part in conjuncts(condition):
-            fact = self.simplify(part)
-            if not isinstance(fact, Const):
-                self._assume_one(fact)
-                self._forget()
+        with self._adding(condition) as is_known:
+            for part in () if is_known else conjuncts(condition):
+                fact = self.simplify(part)
+                if not isinstance(fact, Const):
+                    self._assume_one(fact)
+                    self._forget()
+
+    @contextmanager
+    def _adding(self, fact: object) -> Iterator[bool]:
+        """Whether the fact has been added to this state before: then that is the state again."""
+        added = self._added
+        known = added.get(fact)
+        if known is not None:
+            self._restore(known)
+            yield True
+            return
+        yield False
+        added[fact] = self._state()
 
     def _assume_one(self, fact: Expr) -> None:
         self.truths = {**self.truths, fact: True, self.simplify(Not(fact)): False}
@@ -202,22 +229,42 @@ class Analyzer:
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Facts added inside the ``with`` are dropped on leaving it."""
-        kept = (
-            *(self.ranges, self.intervals, self.congruences, self.equalities),
-            *(self.constraints, self.truths, self.memo),
-            *(self._interval_cache, self._congruence_cache),
-        )
+        kept = self._state()
         try:
             yield
         finally:
-            (self.ranges, self.intervals, self.congruences, self.equalities) = kept[:4]
-            (self.constraints, self.truths, self.memo) = kept[4:7]
-            (self._interval_cache, self._congruence_cache) = kept[7:]
+            self._restore(kept)
+
+    def _state(self) -> tuple[Any, ...]:
+        return (
+            *(self.ranges, self.intervals, self.congruences, self.equalities),
+            *(self.constraints, self.truths, self.memo, self.proofs),
+            *(self._interval_cache, self._congruence_cache, self._added),
+        )
+
+    def _restore(self, state: tuple[Any, ...]) -> None:
+        (self.ranges, self.intervals, self.congruences, self.equalities) = state[:4]
+        (self.constraints, self.truths, self.memo, self.proofs) = state[4:8]
+        (self._interval_cache, self._congruence_cache, self._added) = state[8:]
+
+    def _caches(self) -> tuple[dict[Expr, Any], dict[Expr, Any]]:
+        return self._interval_cache, self._congruence_cache
 
     def _forget(self) -> None:
+        """After a fact that may change any answer."""
         self.memo = {}
+        self.proofs = {}
         self._interval_cache = {}
         self._congruence_cache = {}
+        self._added = {}
+
+    def _keep(self) -> None:
+        """After a fact that changes no answer so far, but those to come."""
+        self.memo = dict(self.memo)
+        self.proofs = dict(self.proofs)
+        self._interval_cache = dict(self._interval_cache)
+        self._congruence_cache = dict(self._congruence_cache)
+        self._added = {}
 
     # --- Questions ---------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from tensorsmith.arith.polynomial import (
     Monomial,
     Polynomial,
     add_scaled,
+    constant,
     divide_monomial,
     product,
     scaled,
@@ -39,7 +40,13 @@ def prove_nonnegative(facts: Analyzer, p: Polynomial) -> bool:
     low = facts.interval(p).low
     if low is not None and low >= 0:
         return True
-    return _Proof(facts).nonnegative(_loosened(facts, p), facts.constraints, CONSTRAINT_STEPS)
+    question = (frozenset(p.items()), facts.is_at_an_end)
+    found = facts.proofs.get(question)
+    if found is None:
+        proof = _Proof(facts)
+        found = proof.nonnegative(_loosened(facts, p), facts.constraints, CONSTRAINT_STEPS)
+        facts.proofs[question] = found
+    return found
 
 
 def _loosened(facts: Analyzer, p: Polynomial) -> Polynomial:
@@ -73,6 +80,8 @@ class _Proof:
     def __init__(self, facts: Analyzer) -> None:
         self.facts = facts
         self.budget = BUDGET
+        self.order = {v: at for at, v in enumerate(facts.ranges)}
+        """The place of each bound variable, outermost first."""
 
     def nonnegative(self, p: Polynomial, constraints: tuple[Polynomial, ...], steps: int) -> bool:
         self.budget -= 1
@@ -107,7 +116,7 @@ class _Proof:
     def innermost(self, p: Polynomial) -> Expr | None:
         """The atom to eliminate first: one with the variable that was bound last in it, since the
         bounds of that one are made of the others; None if only free variables are left."""
-        order = {v: at for at, v in enumerate(self.facts.ranges)}
+        order = self.order
         best: tuple[int, bool] = (-1, False)
         found: Expr | None = None
         keys = self.facts.keys
@@ -156,6 +165,10 @@ class _Proof:
 
     def sign(self, p: Polynomial) -> int:
         """1 if ``p >= 0``, -1 if ``p <= 0``, 0 if neither is known."""
+        only = constant(p)  # as most are
+        if only:
+            self.budget -= 1 if only > 0 else 2
+            return 0 if self.budget < 0 else 1 if only > 0 else -1
         if self.nonnegative(p, self.facts.constraints, 1):
             return 1
         if self.nonnegative(scaled(p, -1), self.facts.constraints, 1):

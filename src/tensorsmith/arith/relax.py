@@ -28,6 +28,7 @@ from tensorsmith.ir.expr import (
     Sub,
     Var,
     const,
+    free_vars,
     postorder,
 )
 
@@ -57,10 +58,15 @@ def symbolic_range(e: Expr, loops: Sequence[Ranged], analyzer: Analyzer) -> Boun
     """
     low = high = e
     for loop in reversed(loops):
+        if loop.var not in free_vars(low) and loop.var not in free_vars(high):
+            low, high = analyzer.simplify(low), analyzer.simplify(high)
+            continue
         last = loop.start + loop.extent - 1
         domain = (analyzer.simplify(loop.start), analyzer.simplify(last))
         least = _Elimination(loop.var, domain, analyzer).bounds(low)
-        greatest = _Elimination(loop.var, domain, analyzer).bounds(high)
+        greatest = least
+        if high is not low:
+            greatest = _Elimination(loop.var, domain, analyzer).bounds(high)
         if least is None or greatest is None:
             return None
         low, high = analyzer.simplify(least[0]), analyzer.simplify(greatest[1])

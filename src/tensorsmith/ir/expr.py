@@ -61,7 +61,7 @@ class SupportsExpr(Protocol):
 class Expr:
     """A scalar expression. See the subclasses; `args` are its operands, `dtype` its type."""
 
-    __slots__ = ("__weakref__", "args", "attr", "dtype")
+    __slots__ = ("__weakref__", "args", "attr", "dtype", "variables")
 
     args: tuple[Expr, ...]
     attr: object

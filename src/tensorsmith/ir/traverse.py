@@ -26,9 +26,39 @@ def postorder(*roots: Expr) -> Iterator[Expr]:
         yield e
 
 
+_variables = Expr.__dict__["variables"]
+"""The slot of a node that keeps its variables, once they were asked for."""
+
+
 def free_vars(*roots: Expr) -> tuple[Var, ...]:
     """The variables under `roots`, in order of their first use."""
-    return tuple(e for e in postorder(*roots) if type(e) is Var)
+    if len(roots) != 1:
+        return _variables_under(roots)
+    root = roots[0]
+    try:
+        return _variables.__get__(root)  # type: ignore[no-any-return]  # a slot has no type
+    except AttributeError:
+        if type(root) is Var:  # which would refer to itself
+            return (root,)
+        found = _variables_under(root.args)
+        _variables.__set__(root, found)
+        return found
+
+
+def _variables_under(roots: tuple[Expr, ...]) -> tuple[Var, ...]:
+    seen: set[Expr] = set()
+    found: list[Var] = []
+    stack = list(reversed(roots))
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        if type(e) is Var:
+            found.append(e)
+        else:
+            stack.extend(reversed(e.args))
+    return tuple(found)
 
 
 def transform(
