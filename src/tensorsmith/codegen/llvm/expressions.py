@@ -13,7 +13,7 @@ from tensorsmith.codegen.llvm import casts, integers
 from tensorsmith.codegen.llvm.extremes import extreme
 from tensorsmith.codegen.llvm.few_bits import looked_up
 from tensorsmith.codegen.llvm.types import literal, register_type, suffix, vector
-from tensorsmith.codegen.lower.tree import loads_anything
+from tensorsmith.codegen.lower.tree import loads_anything, may_fail
 from tensorsmith.ir import expr as ir
 from tensorsmith.ir.dtype import DType
 from tensorsmith.ir.expr import Const, Expr, Load, Var
@@ -103,7 +103,7 @@ class Expressions:
     def harmless(self, root: Expr) -> bool:
         """Whether evaluating `root` needlessly does no harm: it loads nothing, divides by nothing
         that may be 0."""
-        return not any(type(e) is Load or _may_fail(e) for e in ir.postorder(root))
+        return not any(type(e) is Load or may_fail(e) for e in ir.postorder(root))
 
     def depth_of(self, e: Expr) -> int:
         """The depth at which `e` can be computed; its operands' depths are known."""
@@ -112,7 +112,7 @@ class Expressions:
             return found
         if type(e) is Var:
             depth = self.function.variable(e)[1]
-        elif type(e) is Load or _may_fail(e):
+        elif type(e) is Load or may_fail(e):
             depth = HERE
         elif type(e) in _LAZY:
             depth = HERE if not self.harmless(e) else max(map(self.depth_of, e.args))
@@ -368,15 +368,6 @@ def _splat(element: str, text: str, lanes: int) -> str:
     return text if lanes == 1 else f"splat ({element} {text})"
 
 
-def _may_fail(e: Expr) -> bool:
-    """Whether `e` is a division that may be by 0."""
-    if type(e) not in _DIVISIONS:
-        return False
-    divisor = e.args[1]
-    return type(divisor) is not Const or divisor.value == 0
-
-
-_DIVISIONS: Final = frozenset((ir.FloorDiv, ir.FloorMod, ir.TruncDiv, ir.TruncMod))
 _LAZY: Final = frozenset((ir.Select, ir.And, ir.Or))
 _LOGIC: Final[dict[type[Expr], str]] = {ir.And: "and", ir.Or: "or"}
 _FLOAT_COMPARE: Final[dict[type[Expr], str]] = {

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tensorsmith.arith import Analyzer
 from tensorsmith.codegen.lower.annotations import is_kept, with_annotations
+from tensorsmith.codegen.lower.tree import is_free
 from tensorsmith.errors import ArithError
 from tensorsmith.ir import (
     Alloc,
@@ -19,8 +20,6 @@ from tensorsmith.ir import (
     Buffer,
     Const,
     Expr,
-    FloorDiv,
-    FloorMod,
     For,
     If,
     Invoke,
@@ -32,12 +31,9 @@ from tensorsmith.ir import (
     Stmt,
     Store,
     TensorProgram,
-    TruncDiv,
-    TruncMod,
     View,
     While,
     equal,
-    postorder,
     seq,
     transform,
 )
@@ -199,18 +195,6 @@ class _Lower:
             return self.stmt(s.body)
         init = self.conditional(self.facts.simplify(first), If(first, s.init, span=s.init.span))
         return seq(init, self.stmt(s.body))
-
-
-def is_free(e: Expr) -> bool:
-    """Whether `e` can be evaluated anywhere and any number of times: it neither loads nor fails."""
-    return not any(isinstance(x, Load) or _may_fail(x) for x in postorder(e))
-
-
-def _may_fail(e: Expr) -> bool:
-    if not isinstance(e, (FloorDiv, FloorMod, TruncDiv, TruncMod)):
-        return False
-    divisor = e.args[1]
-    return not isinstance(divisor, Const) or divisor.value == 0
 
 
 def is_empty(s: Stmt) -> bool:

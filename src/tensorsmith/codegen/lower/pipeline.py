@@ -15,6 +15,7 @@ from tensorsmith.codegen.lower.partition import partition_loops
 from tensorsmith.codegen.lower.scheduled import mark_scheduled
 from tensorsmith.codegen.lower.software_pipeline import pipeline_loops
 from tensorsmith.codegen.lower.unroll import unroll_loops
+from tensorsmith.codegen.lower.unswitch import unswitch_loops
 from tensorsmith.codegen.lower.vectors import strip_vectors
 from tensorsmith.ir import Block, TensorProgram, View
 from tensorsmith.ir.rewrite import statements
@@ -40,6 +41,7 @@ def pipeline(
         compact_buffers,
         pipeline_loops,
         partition_loops,
+        unswitch_loops,
         hoist_loads,
         partial(strip_vectors, vector_bytes=target.vector_bytes),
         partial(prepare_calls, functions=functions),

@@ -9,13 +9,18 @@ from tensorsmith.arith import Analyzer
 from tensorsmith.errors import ArithError
 from tensorsmith.ir import (
     Bind,
+    Const,
     Expr,
+    FloorDiv,
+    FloorMod,
     For,
     If,
     Load,
     Seq,
     Stmt,
     TensorProgram,
+    TruncDiv,
+    TruncMod,
     equal,
     postorder,
     seq,
@@ -77,3 +82,19 @@ class _Walk:
 def loads_anything(e: Expr) -> bool:
     """Whether the value of `e` depends on memory."""
     return any(isinstance(x, Load) for x in postorder(e))
+
+
+def is_free(e: Expr) -> bool:
+    """Whether `e` can be evaluated anywhere and any number of times: it neither loads nor fails."""
+    return not any(isinstance(x, Load) or may_fail(x) for x in postorder(e))
+
+
+def may_fail(e: Expr) -> bool:
+    """Whether `e` is a division that may be by 0, for all that is known of its variables wherever
+    they appear."""
+    if not isinstance(e, (FloorDiv, FloorMod, TruncDiv, TruncMod)):
+        return False
+    divisor = e.args[1]
+    if isinstance(divisor, Const):
+        return divisor.value == 0
+    return Analyzer().bounds(divisor).contains(0)
