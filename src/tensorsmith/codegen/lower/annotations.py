@@ -12,6 +12,8 @@ PREFETCH: Final = "prefetch"
 """Of a loop: fetch what it loads so many iterations later into the cache."""
 PREFETCH_NEXT: Final = "prefetch_next"
 """Of a loop: fetch what its next iteration loads again and again while this one runs."""
+TO_AND_FRO: Final = "to_and_fro"
+"""Of a parallel loop: run it backwards in every other iteration of the serial loop around it."""
 NONTEMPORAL: Final = "nontemporal"
 """Of a loop or block: store past the caches, where the alignment is known to allow it."""
 OF_BLOCKS: Final = frozenset((NONTEMPORAL, "double_buffer"))

@@ -22,6 +22,8 @@ windows move over the last axis, rows and columns are one; of images there is li
 PIXELS_OF_UNKNOWN = 160
 """Pixels of a part of an image of which only the call tells how large it is: so many that weights
 are not read too often, so few that small images have work for all threads."""
+ROWS_OF_UNKNOWN = 8
+"""The same in rows, where windows move over them."""
 FEWEST_ROWS = 4
 """Rows of the result that are computed from one copy of rows of the image, where these overlap."""
 
@@ -83,8 +85,9 @@ def image_part(
         ]
         fits = [r for r in dict.fromkeys(rows) if r >= fewest]
         fits = [r for r in fits if _footprint(steps, {**counts, at: r * unit}) <= budget]
-        if fits and unit > 1 and known_extent(block.iters[at].extent) is None:
-            return Part(depth, min(fits[0], max(1, PIXELS_OF_UNKNOWN // unit)))
+        if fits and known_extent(block.iters[at].extent) is None:
+            most = max(1, PIXELS_OF_UNKNOWN // unit) if unit > 1 else ROWS_OF_UNKNOWN
+            return Part(depth, min(fits[0], most))
         if fits:
             even = next((r for r in fits if extent % r == 0 and 2 * r >= fits[0]), fits[0])
             return Part(depth, even)

@@ -141,7 +141,8 @@ def schedule_packed(
     nest = tiled_loops(s, product, tiles, target.lanes(sizes.bytes), width)
     if nest.complete is not None:
         s.reverse_compute_at(result, nest.complete)
-    places = _place_packs(s, operands, packing_places(nest, tiles))
+    in_strips = m is None and decoded is None and nest.strip is not None and nest.depth is None
+    places = _place_packs(s, operands, packing_places(nest, tiles, a_once=in_strips))
     _in_registers(s, product.block, nest, dot)
     lanes = target.lanes(sizes.bytes)
     _finish(s, result, nest, lanes)
@@ -159,7 +160,8 @@ def schedule_packed(
             worth = replace(sizes, m=m or 1).flops >= PARALLEL_FLOPS_OF_FEW_ROWS
             _parallel_columns(s, nest, shared, worth=worth)
         else:
-            by_strips = decoded is not None and tiles.has_even_strips(n, target)
+            made = decoded is not None and tiles.has_even_strips(n, target)
+            by_strips = in_strips or made
             on_panels(s, nest, shared, even, by_strips=by_strips)
 
 
@@ -350,10 +352,14 @@ def tiled_loops(s: Schedule, product: Product, tiles: Tiles, lanes: int, width: 
     return Nest(batch, strip, depth, panel, column, row, k, i, vector, lane)
 
 
-def packing_places(nest: Nest, tiles: Tiles) -> tuple[LoopRef | None, LoopRef | None]:
-    """The loops in which A and B are packed; None: before all."""
+def packing_places(
+    nest: Nest, tiles: Tiles, *, a_once: bool = False
+) -> tuple[LoopRef | None, LoopRef | None]:
+    """The loops in which A and B are packed; None: before all. a_once: whether A, of which the call
+    alone tells how many rows there are, is packed once and not for each strip of B."""
     outer = nest.depth or nest.batch
-    return (nest.panel if tiles.panel else outer, nest.depth or nest.strip or nest.batch)
+    of_a = nest.panel if tiles.panel and not a_once else outer
+    return (of_a, nest.depth or nest.strip or nest.batch)
 
 
 def _place_packs(
@@ -474,7 +480,7 @@ def on_panels(
 ) -> None:
     """Run panels, or strips, on threads, and the packing of what they share: the outer loops of the
     blocks that pack, each with where it stands. by_strips: strips before panels, so that each
-    thread makes what it reads."""
+    thread makes what it reads, or reads columns that no other does."""
     if nest.batch is not None and batched:
         s.parallel(nest.batch)
         return

@@ -6,8 +6,10 @@ import functools
 from collections.abc import Sequence
 
 from tensorsmith.errors import TensorsmithError
+from tensorsmith.ir import LoopKind
 from tensorsmith.schedule.defaults.attempt import attempt
-from tensorsmith.schedule.defaults.loops import known_extent
+from tensorsmith.schedule.defaults.loops import known_extent, loop_node
+from tensorsmith.schedule.errors import ScheduleError
 from tensorsmith.schedule.refs import LoopRef
 from tensorsmith.schedule.schedule import Schedule
 from tensorsmith.target import Target
@@ -29,8 +31,10 @@ def on_threads(
     if target.cores == 1 or total < PARALLEL_WORK or not loops:
         return None
     chosen, outside = loops[0], 1
-    for loop in loops:
+    for at, loop in enumerate(loops):
         extent = known_extent(s, loop)
+        if extent is None and attempt(s, functools.partial(_with_next, s, loops[at:])) is None:
+            return None
         if extent is None or extent >= EVEN * target.cores or extent % target.cores == 0:
             chosen = loop
             break
@@ -38,3 +42,11 @@ def on_threads(
         if outside > MOST_JOINS or total / outside < PARALLEL_WORK:
             break
     return attempt(s, functools.partial(s.parallel, chosen))
+
+
+def _with_next(s: Schedule, loops: Sequence[LoopRef]) -> None:
+    """Run a loop of which the call alone tells how long it is, as over the one image that there may
+    be, and the loop in it as one. Raises ScheduleError where that is not legal."""
+    if len(loops) < 2 or loop_node(s, loops[1]).kind is not LoopKind.SERIAL:
+        raise ScheduleError("there is no loop to share among threads")
+    s.parallel(s.fuse(*loops[:2]))
