@@ -27,8 +27,8 @@ from tensorsmith.schedule.tree import find_block, replace_stmt
 ANNOTATIONS: Final[Mapping[str, str]] = {
     "prefetch": "of a loop: fetch what is so many iterations ahead into the cache",
     "prefetch_next": "of a loop: true to fetch what its next iteration uses while this one runs",
-    "to_and_fro": "of a parallel loop: true to run it backwards in every other iteration of the"
-    " serial loop around it, which finds in cache what the iteration before read last",
+    "to_and_fro": "of a parallel loop: true to run its pieces backwards in every other iteration"
+    " of the serial loop around it, which finds in cache what the iteration before read last",
     "nontemporal": "of a loop or block: true to store past the caches",
     "double_buffer": "of a block: true to fill one copy of its buffer while the other is used",
     "software_pipeline_stage": "of a loop: the stage of each statement in it, as a tuple",

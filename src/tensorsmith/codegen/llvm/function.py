@@ -8,6 +8,7 @@ vectors.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from tensorsmith.codegen.llvm.prefetch import Share, fetch, prefetch, shares
 from tensorsmith.codegen.llvm.runtime_calls import GIVE
 from tensorsmith.codegen.llvm.scratch import allocated_before
 from tensorsmith.codegen.llvm.text import Lines, Text
+from tensorsmith.codegen.llvm.to_and_fro import turned
 from tensorsmith.codegen.llvm.types import register_type
 from tensorsmith.codegen.lower.annotations import NONTEMPORAL, PREFETCH, PREFETCH_NEXT
 from tensorsmith.codegen.lower.lanes import is_vector
@@ -105,12 +107,22 @@ class Function:
     cells: dict[str, int] = field(default_factory=dict)
     """Pointers to cells that may own memory, and how many there are: dropped after an error."""
     captured: list[Var | Buffer] = field(default_factory=list)
+    repeated: list[Var] = field(default_factory=list)
+    """The variables of the serial loops that are open, outermost first."""
     expressions: Expressions = field(init=False)
     memory: Memory = field(init=False)
 
     def __post_init__(self) -> None:
         self.expressions = Expressions(self)
         self.memory = Memory(self)
+
+    @contextlib.contextmanager
+    def repeating(self, s: For) -> Iterator[None]:
+        """Note that a loop is open, if it runs one iteration after the other."""
+        repeats = s.kind is LoopKind.SERIAL and s.extent is not as_expr(1)
+        self.repeated += [s.var] if repeats else []
+        yield
+        del self.repeated[len(self.repeated) - repeats :]
 
     # --- What is defined outside of a parallel body ------------------------------------------
 
@@ -387,8 +399,8 @@ class Function:
         variable, following = f"%{text.name(_safe(s.var.name))}", f"%{text.name('next')}"
         phi: Lines = []  # filled below, when the end of the loop is known
         text.scopes[-1].lines.append(phi)
-        self.variables[s.var] = (variable, text.depth)
-        with self.facts.scope():
+        self.variables[s.var] = (turned(self, s, variable, (start, end)), text.depth)
+        with self.facts.scope(), self.repeating(s):
             self.facts.bind(s.var, s.start, s.extent)
             ahead = s.attrs.get(PREFETCH)
             if isinstance(ahead, int) and ahead > 0 and self.loop is None:

@@ -240,6 +240,7 @@ class ModuleText:
         body = Function(self, f"{self.program.name}.parallel.{number}", outer=function)
         body.facts = function.facts
         body.nontemporal = function.nontemporal
+        body.repeated = list(function.repeated)
         start, _ = function.expressions.value(s.start)
         end, _ = function.expressions.value(function.facts.simplify(s.start + s.extent))
         body.counted_loop(s, "%begin", "%end", nonempty=True)

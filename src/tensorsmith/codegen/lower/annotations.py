@@ -13,7 +13,8 @@ PREFETCH: Final = "prefetch"
 PREFETCH_NEXT: Final = "prefetch_next"
 """Of a loop: fetch what its next iteration loads again and again while this one runs."""
 TO_AND_FRO: Final = "to_and_fro"
-"""Of a parallel loop: run it backwards in every other iteration of the serial loop around it."""
+"""Of a parallel loop: run each piece of it backwards in every other iteration of the serial loop
+around it."""
 NONTEMPORAL: Final = "nontemporal"
 """Of a loop or block: store past the caches, where the alignment is known to allow it."""
 OF_BLOCKS: Final = frozenset((NONTEMPORAL, "double_buffer"))

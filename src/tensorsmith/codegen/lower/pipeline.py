@@ -14,7 +14,6 @@ from tensorsmith.codegen.lower.instructions import select_instructions
 from tensorsmith.codegen.lower.partition import partition_loops
 from tensorsmith.codegen.lower.scheduled import mark_scheduled
 from tensorsmith.codegen.lower.software_pipeline import pipeline_loops
-from tensorsmith.codegen.lower.to_and_fro import turn_loops
 from tensorsmith.codegen.lower.unroll import unroll_loops
 from tensorsmith.codegen.lower.unswitch import unswitch_loops
 from tensorsmith.codegen.lower.vectors import strip_vectors
@@ -47,7 +46,6 @@ def pipeline(
         partial(strip_vectors, vector_bytes=target.vector_bytes),
         partial(prepare_calls, functions=functions),
         mark_scheduled,
-        turn_loops,
         unroll_loops,
     )
 

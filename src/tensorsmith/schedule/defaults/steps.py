@@ -88,11 +88,12 @@ def _share(s: Schedule, ref: BlockRef, target: Target) -> None:
     extent = known_extent(s, strip)
     if extent is None or extent < 2:
         return
+    loops = [strip]
     if target.cores > 1 and extent % target.cores == 0:
-        part, strip = s.split(strip, [target.cores, None])
-        s.parallel(part)
-    s.parallel(strip)
-    s.annotate(strip, "to_and_fro", value=True)
+        loops = s.split(strip, [target.cores, None])
+    for loop in loops:
+        s.parallel(loop)
+        s.annotate(loop, "to_and_fro", value=True)
 
 
 def _strip(s: Schedule, ref: BlockRef) -> LoopRef:
