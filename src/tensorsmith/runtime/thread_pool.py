@@ -2,8 +2,10 @@
 
 ``i32 ts_parallel(context, body, env, begin, end)`` calls ``body(context, env, b, e)`` for pieces of
 the range until it is done, on the context's threads, the caller among them; it gives the first
-error code that is not 0. Pieces are handed out one by one, so a thread that the system takes away
-stalls nothing but its own piece, and one that wakes up when the loop is over is not waited for.
+error code that is not 0. Each thread has an equal part of the range, the same in each loop of one
+length, so that it finds in its cache what it wrote in the loop before. It takes pieces of its part
+one by one, and then pieces of the others', so a thread that the system takes away stalls nothing
+but its own piece, and one that wakes up when the loop is over is not waited for.
 Waiting is a short spin, then a futex, on both sides: a fork and join costs about a microsecond, and
 an idle pool uses no processor. One loop runs on threads at a time in a process: a second one that
 comes meanwhile runs on its caller alone, so that threads never outnumber processors.
@@ -26,14 +28,15 @@ from tensorsmith.runtime.timing_ir import timing_ir
 SPINS: Final = 2000
 """Pauses before a thread goes to sleep: about 40 microseconds."""
 PIECES: Final = 8
-"""Pieces a thread that a loop is cut into, if it has so many iterations."""
+"""Pieces that the part of a thread is cut into, if it has so many iterations."""
 
 # Byte offsets in a pool. What different threads write lies in different cache lines.
-_GENERATION, _HELPING, _SLEEPERS, _NEXT, _JOB, _WAITING, _OPEN = 0, 64, 128, 192, 256, 384, 448
-_WORKERS: Final = 512
-_BODY, _ENV, _END, _STEP, _ERROR, _THREADS, _CONTEXT = range(_JOB, _JOB + 56, 8)
+_GENERATION, _HELPING, _SLEEPERS, _STARTED, _JOB, _WAITING, _OPEN = 0, 64, 128, 192, 256, 384, 448
+_PARTS: Final = 512
+"""Of each thread, a cache line apart: where the next piece of its part begins, where it ends."""
+_BODY, _ENV, _STEP, _ERROR, _THREADS, _CONTEXT = range(_JOB, _JOB + 48, 8)
 MOST_THREADS: Final = 256
-POOL_BYTES: Final = _WORKERS + 16 * MOST_THREADS
+POOL_BYTES: Final = _PARTS + 64 * MOST_THREADS
 
 _FUTEX: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 _PAUSE: Final = {"x86_64": "pause", "aarch64": "yield"}
@@ -50,12 +53,11 @@ def pool_ir(machine: str) -> str:
         .replace("$HELPING", str(_HELPING))
         .replace("$OPEN", str(_OPEN))
         .replace("$SLEEPERS", str(_SLEEPERS))
-        .replace("$NEXT", str(_NEXT))
+        .replace("$STARTED", str(_STARTED))
         .replace("$WAITING", str(_WAITING))
-        .replace("$WORKERS", str(_WORKERS))
+        .replace("$PARTS", str(_PARTS))
         .replace("$BODY", str(_BODY))
         .replace("$ENV", str(_ENV))
-        .replace("$END", str(_END))
         .replace("$STEP", str(_STEP))
         .replace("$ERROR", str(_ERROR))
         .replace("$THREADS", str(_THREADS))
@@ -79,36 +81,96 @@ define internal i64 @futex(ptr %word, i32 %what, i32 %value) nounwind {
   ret i64 %r
 }
 
-; Take pieces of the pool's loop until none is left.
-define internal void @work(ptr %pool) nounwind {
+; Where the part of a thread is noted.
+define internal ptr @part(ptr %pool, i32 %thread) nounwind alwaysinline {
+  %wide = zext i32 %thread to i64
+  %lines = shl i64 %wide, 6
+  %at = add i64 %lines, $PARTS
+  %p = getelementptr i8, ptr %pool, i64 %at
+  ret ptr %p
+}
+
+; Take pieces of the pool's loop until none is left: of one's own part first, then of the others'.
+define internal void @work(ptr %pool, i32 %me) nounwind {
 entry:
   %bodyp = getelementptr i8, ptr %pool, i64 $BODY
   %body = load ptr, ptr %bodyp
   %envp = getelementptr i8, ptr %pool, i64 $ENV
   %env = load ptr, ptr %envp
-  %endp = getelementptr i8, ptr %pool, i64 $END
-  %end = load i64, ptr %endp
   %stepp = getelementptr i8, ptr %pool, i64 $STEP
   %step = load i64, ptr %stepp
   %contextp = getelementptr i8, ptr %pool, i64 $CONTEXT
   %context = load ptr, ptr %contextp
-  %nextp = getelementptr i8, ptr %pool, i64 $NEXT
+  %threadsp = getelementptr i8, ptr %pool, i64 $THREADS
+  %threads = load i32, ptr %threadsp
+  br label %choose
+choose:
+  %k = phi i32 [ 0, %entry ], [ %k1, %emptied ]
+  %sum = add i32 %me, %k
+  %over = icmp uge i32 %sum, %threads
+  %less = sub i32 %sum, %threads
+  %whose = select i1 %over, i32 %less, i32 %sum
+  %nextp = call ptr @part(ptr %pool, i32 %whose)
+  %endp = getelementptr i8, ptr %nextp, i64 8
+  %end = load i64, ptr %endp
   br label %take
 take:
+  %seen = load atomic i64, ptr %nextp monotonic, align 8
+  %left = icmp slt i64 %seen, %end
+  br i1 %left, label %try, label %emptied
+try:
   %b = atomicrmw add ptr %nextp, i64 %step seq_cst
   %some = icmp slt i64 %b, %end
-  br i1 %some, label %run, label %done
+  br i1 %some, label %run, label %emptied
 run:
   %far = add i64 %b, %step
   %e = call i64 @llvm.smin.i64(i64 %far, i64 %end)
   %code = call i32 %body(ptr %context, ptr %env, i64 %b, i64 %e)
   %fine = icmp eq i32 %code, 0
   br i1 %fine, label %take, label %fail
+emptied:
+  %k1 = add i32 %k, 1
+  %more = icmp ult i32 %k1, %threads
+  br i1 %more, label %choose, label %done
 fail:
   %errorp = getelementptr i8, ptr %pool, i64 $ERROR
   %swap = cmpxchg ptr %errorp, i32 0, i32 %code seq_cst seq_cst
-  store atomic i64 %end, ptr %nextp seq_cst, align 8
-  br label %done
+  br label %stop
+stop:
+  %s = phi i32 [ 0, %fail ], [ %s1, %stop ]
+  %stopp = call ptr @part(ptr %pool, i32 %s)
+  %lastp = getelementptr i8, ptr %stopp, i64 8
+  %last = load i64, ptr %lastp
+  store atomic i64 %last, ptr %stopp seq_cst, align 8
+  %s1 = add i32 %s, 1
+  %others = icmp ult i32 %s1, %threads
+  br i1 %others, label %stop, label %done
+done:
+  ret void
+}
+
+; Give each thread an equal part of a loop.
+define internal void @divide(ptr %pool, i32 %threads, i64 %begin, i64 %count) nounwind {
+entry:
+  %wide = zext i32 %threads to i64
+  %each = sdiv i64 %count, %wide
+  %over = srem i64 %count, %wide
+  br label %next
+next:
+  %k = phi i32 [ 0, %entry ], [ %k1, %next ]
+  %from = phi i64 [ %begin, %entry ], [ %to, %next ]
+  %at = zext i32 %k to i64
+  %longer = icmp slt i64 %at, %over
+  %one = zext i1 %longer to i64
+  %size = add i64 %each, %one
+  %to = add i64 %from, %size
+  %partp = call ptr @part(ptr %pool, i32 %k)
+  %endp = getelementptr i8, ptr %partp, i64 8
+  store i64 %to, ptr %endp
+  store atomic i64 %from, ptr %partp monotonic, align 8
+  %k1 = add i32 %k, 1
+  %more = icmp ult i32 %k1, %threads
+  br i1 %more, label %next, label %done
 done:
   ret void
 }
@@ -122,6 +184,9 @@ entry:
   %openp = getelementptr i8, ptr %pool, i64 $OPEN
   %sleepersp = getelementptr i8, ptr %pool, i64 $SLEEPERS
   %waitingp = getelementptr i8, ptr %pool, i64 $WAITING
+  %startedp = getelementptr i8, ptr %pool, i64 $STARTED
+  %before = atomicrmw add ptr %startedp, i32 1 seq_cst
+  %me = add i32 %before, 1
   br label %wait
 wait:
   %seen = phi i32 [ 0, %entry ], [ %now, %finished ]
@@ -156,7 +221,7 @@ go:
   %is_open = icmp ne i32 %open, 0
   br i1 %is_open, label %help, label %helped
 help:
-  call void @work(ptr %pool)
+  call void @work(ptr %pool, i32 %me)
   br label %helped
 helped:
   %p0 = atomicrmw sub ptr %helpingp, i32 1 seq_cst
@@ -228,21 +293,18 @@ fork:
   %helpingp = getelementptr i8, ptr %pool, i64 $HELPING
   %openp = getelementptr i8, ptr %pool, i64 $OPEN
   %sleepersp = getelementptr i8, ptr %pool, i64 $SLEEPERS
-  %nextp = getelementptr i8, ptr %pool, i64 $NEXT
   %waitingp = getelementptr i8, ptr %pool, i64 $WAITING
   %bodyp = getelementptr i8, ptr %pool, i64 $BODY
   store ptr %body, ptr %bodyp
   %envp = getelementptr i8, ptr %pool, i64 $ENV
   store ptr %env, ptr %envp
-  %endp = getelementptr i8, ptr %pool, i64 $END
-  store i64 %end, ptr %endp
   %contextp = getelementptr i8, ptr %pool, i64 $CONTEXT
   store ptr %context, ptr %contextp
   %errorp = getelementptr i8, ptr %pool, i64 $ERROR
   store atomic i32 0, ptr %errorp seq_cst, align 4
-  store atomic i64 %begin, ptr %nextp seq_cst, align 8
   %threadsp = getelementptr i8, ptr %pool, i64 $THREADS
   %threads = load i32, ptr %threadsp
+  call void @divide(ptr %pool, i32 %threads, i64 %begin, i64 %count)
   %wide = zext i32 %threads to i64
   %pieces = mul i64 %wide, $PIECES
   %share = sdiv i64 %count, %pieces
@@ -258,7 +320,7 @@ rouse:
   %r = call i64 @futex(ptr %pool, i32 129, i32 2147483647)
   br label %help
 help:
-  call void @work(ptr %pool)
+  call void @work(ptr %pool, i32 0)
   store atomic i32 0, ptr %openp seq_cst, align 4
   br label %spin
 spin:
