@@ -33,6 +33,15 @@ loop:
 done:
   ret i32 0
 }
+declare i32 @gettid()
+define i32 @who(ptr %context, ptr %env, i64 %begin, i64 %end) {
+entry:
+  %id = call i32 @gettid()
+  %wide = sext i32 %id to i64
+  %p = getelementptr i64, ptr %env, i64 %begin
+  store i64 %wide, ptr %p
+  ret i32 0
+}
 define i32 @fail(ptr %context, ptr %env, i64 %begin, i64 %end) {
   %hit = icmp sge i64 %end, 50
   %code = select i1 %hit, i32 7, i32 0
@@ -43,7 +52,7 @@ define i32 @fail(ptr %context, ptr %env, i64 %begin, i64 %end) {
 
 @pytest.fixture(scope="module")
 def bodies() -> dict[str, int]:
-    return link_ir(BODY, ["count", "fail"])
+    return link_ir(BODY, ["count", "fail", "who"])
 
 
 def parallel(context: Context, body: int, env: np.ndarray | None, begin: int, end: int) -> int:
@@ -70,6 +79,15 @@ def test_threads_that_come_late_find_the_next_loop(bodies) -> None:
         seen = np.zeros(int(random.integers(2, 12)), np.int64)
         assert parallel(context, bodies["count"], seen, 0, len(seen)) == 0
         assert (seen == 1).all()
+
+
+def test_the_first_iteration_stays_with_the_caller(bodies) -> None:
+    """Each thread begins with its own part: what it wrote before is in its cache."""
+    context, callers = Context(2), np.zeros(16, np.int64)
+    me = threading.get_native_id()
+    for _ in range(20):
+        assert parallel(context, bodies["who"], callers, 0, 16) == 0
+        assert callers[0] == me
 
 
 def test_an_error_code_is_passed_on(bodies) -> None:

@@ -1,5 +1,7 @@
 """Default schedules of recurrences: vectors in each step, for one sequence and for many."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -64,3 +66,17 @@ def test_all_that_a_step_computes_is_in_vectors(op, batch, target):
     for name in ("recurrent", "state"):
         around = find_block(made, name).loops
         assert any(loop.kind is LoopKind.VECTORIZED for loop in around), name
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_large_weights_are_read_to_and_fro_on_threads(threads):
+    module, reference = layer("lstm", 6, 256, 1)
+    (program,) = run(module).programs.values()
+    target = replace(Target.named("x86-64-v4"), cores=2)
+    loops = find_block(default_schedule(program, target).program, "recurrent").loops
+    shared = [loop for loop in loops if loop.kind is LoopKind.PARALLEL]
+    assert [loop.attrs.get("to_and_fro") for loop in shared] == [True, True]
+    x = np.random.default_rng(0).standard_normal((5, 1, 6)).astype(np.float32)
+    expected, _ = reference(torch.from_numpy(x))
+    got = compile(module, threads=threads)(x).transpose(0, 2, 1, 3).reshape(5, 1, 512)
+    np.testing.assert_allclose(got, expected.detach().numpy(), rtol=1e-4, atol=1e-5)

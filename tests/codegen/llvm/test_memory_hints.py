@@ -142,3 +142,18 @@ def test_alignment_follows_from_indices() -> None:
     assert aligns == [8, 32, 32]
     stores = text_of(aligned, "store <8 x float>")
     assert sorted(int(x.partition("align ")[2].partition(",")[0]) for x in stores) == [4, 32]
+
+
+@T.program
+def turning(A: T.Buffer((3, 5), "int32"), C: T.Buffer((3, 5), "int32"), N: T.Buffer((1,), "int32")):
+    for t in range(3):
+        for i in T.parallel(5, attrs={"to_and_fro": True}):
+            C[t, i] = N[0]
+            N[0] = N[0] + A[t, i]
+
+
+def test_every_other_run_of_a_loop_is_backwards() -> None:
+    c = np.zeros((3, 5), np.int32)
+    program = build(IRModule.of(turning), threads=1)
+    program(np.ones((3, 5), np.int32), c, np.zeros(1, np.int32))
+    np.testing.assert_array_equal(c, [[0, 1, 2, 3, 4], [9, 8, 7, 6, 5], [10, 11, 12, 13, 14]])
