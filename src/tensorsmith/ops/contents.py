@@ -63,7 +63,7 @@ def derive(result: Tensor, known: Mapping[Tensor, Contents]) -> Contents | None:
     reader = _Reader(known)
     try:
         found = np.empty(shape, object)
-        for at in np.ndindex(shape):
+        for at in np.ndindex(shape if found.size else (0,)):
             found[at] = reader.element(result, at)
     except (_UnknownError, TensorsmithError):
         return None

@@ -175,3 +175,12 @@ def test_extents_that_never_fit():
     assert str(caught.value).startswith(
         "onnx: Reshape (node 1): a reshape keeps the number of elements"
     )
+
+
+def test_a_tensor_of_no_elements_with_a_huge_extent():
+    text = """g () => (float[a, b, c] y) {
+        s = Constant<value_ints = [1099511627776, 0, 1]>()
+        y = ConstantOfShape(s)
+    }"""
+    (result,) = from_onnx(parse(text))["main"].results
+    assert [int(e.value) for e in result.shape] == [2**40, 0, 1]
