@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tensorsmith.arith import Analyzer
+from tensorsmith.arith import Analyzer, Interval
 from tensorsmith.codegen.llvm import calls
 from tensorsmith.codegen.llvm.expressions import Expressions
 from tensorsmith.codegen.llvm.memory import Memory, Place
@@ -80,6 +80,8 @@ class Function:
     places: dict[Buffer, Place] = field(default_factory=dict)
     variables: dict[Var, tuple[str, int]] = field(default_factory=dict)
     """The register of each variable, and the depth at which it is defined."""
+    bounds: dict[Var, Interval] = field(default_factory=dict)
+    """What loops' and bound variables lie between wherever they are defined."""
     vector_vars: set[Var] = field(default_factory=set)
     loop: VectorLoop | None = None
     mask: str | None = None
@@ -251,6 +253,7 @@ class Function:
             return  # a thousand facts on sizes would make each question slow
         if s.value.dtype.is_index and not loads_anything(s.value):  # memory may change
             self.facts.learn(equal(s.var, s.value))
+            self.bounds[s.var] = self.facts.bounds(s.var)
 
     def conditional(self, s: If) -> None:
         """A branch, or masks where the condition differs by lane."""
@@ -402,6 +405,7 @@ class Function:
         self.variables[s.var] = (turned(self, s, variable, (start, end)), text.depth)
         with self.facts.scope(), self.repeating(s):
             self.facts.bind(s.var, s.start, s.extent)
+            self.bounds[s.var] = self.facts.bounds(s.var)
             ahead = s.attrs.get(PREFETCH)
             if isinstance(ahead, int) and ahead > 0 and self.loop is None:
                 prefetch(self, s, ahead)
@@ -429,6 +433,7 @@ class Function:
         self.variables[s.var] = ("", self.text.depth)
         with self.facts.scope():
             self.facts.bind(s.var, s.start, s.extent)
+            self.bounds[s.var] = self.facts.bounds(s.var)
             self.stmt(s.body)
         self.text.close()
         self.loop = None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tensorsmith.arith import Analyzer
 from tensorsmith.codegen.llvm.types import register_type, suffix, vector
+from tensorsmith.codegen.lower.tree import may_fail
 from tensorsmith.ir import expr as ir
 from tensorsmith.ir.dtype import DType, Kind
 from tensorsmith.ir.expr import Const, Expr
@@ -93,7 +95,7 @@ class _Division:
         kind, dtype = type(self.e), self.e.dtype
         divisor = self.e.args[1]
         known = int(divisor.value) if type(divisor) is Const else None
-        if known is None or known == 0:
+        if may_fail(self.e):
             b = self.checked(b)
         remainder = kind in (ir.FloorMod, ir.TruncMod)
         if dtype.kind is Kind.UINT or self.both_nonnegative():
@@ -108,7 +110,14 @@ class _Division:
         return wrap(self.emit, dtype, result, self.lanes)
 
     def both_nonnegative(self) -> bool:
-        bounds = [self.function.facts.bounds(x).low for x in self.e.args]
+        """Whether no operand is ever negative where the result is computed: before a branch, say,
+        whose condition is then no help."""
+        function = self.function
+        facts = function.facts
+        if function.expressions.depth_of(self.e) < function.text.depth:
+            facts = Analyzer()
+            facts.intervals = function.bounds
+        bounds = [facts.bounds(x).low for x in self.e.args]
         return all(low is not None and low >= 0 for low in bounds)
 
     def checked(self, b: str) -> str:

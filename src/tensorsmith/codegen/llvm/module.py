@@ -239,6 +239,7 @@ class ModuleText:
         number = len(self.bodies)
         body = Function(self, f"{self.program.name}.parallel.{number}", outer=function)
         body.facts = function.facts
+        body.bounds = dict(function.bounds)
         body.nontemporal = function.nontemporal
         body.repeated = list(function.repeated)
         start, _ = function.expressions.value(s.start)
