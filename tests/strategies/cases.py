@@ -13,14 +13,15 @@ SLOW_CASES = 10_000
 
 
 def fast_and_slow(check: Check, *, fast: int = 120, slow: int = SLOW_CASES) -> tuple[Check, Check]:
-    """Tests of `check`, which draws one case and asserts of it, with `fast` and with `slow` cases.
+    """Tests of `check`, which draws one case and asserts of it, with `fast` and with `slow` cases:
+    the same ones each time, and new ones.
 
     Explaining a failure runs a slow check some hundred times more, and is left out: the case is
     shrunk and printed all the same.
     """
     phases = tuple(phase for phase in Phase if phase is not Phase.explain)
 
-    def with_cases(number: int) -> Check:
+    def with_cases(number: int, *, is_slow: bool = False) -> Check:
         def test(data: st.DataObject) -> None:
             check(data)
 
@@ -28,9 +29,10 @@ def fast_and_slow(check: Check, *, fast: int = 120, slow: int = SLOW_CASES) -> t
         limits = settings(
             max_examples=number,
             deadline=None,
+            derandomize=not is_slow,
             phases=phases,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         )
         return limits(given(st.data())(test))
 
-    return with_cases(fast), pytest.mark.slow(with_cases(slow))
+    return with_cases(fast), pytest.mark.slow(with_cases(slow, is_slow=True))
