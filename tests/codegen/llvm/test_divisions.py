@@ -18,9 +18,8 @@ def test_what_a_condition_tells_holds_only_under_it(rows: int, columns: int) -> 
 
     @T.program
     def main(X: T.Buffer((n, m), "int64"), out: T.Buffer((2,), "int64")):
-        if n > 5:
-            if m < 3:
-                out[0] = T.cast((n * 2 - m) // 3, "int64")
+        if n > 5 and m < 3:
+            out[0] = T.cast((n * 2 - m) // 3, "int64")
         out[1] = T.cast((n * 2 - m) // 3, "int64")
 
     out = np.full(2, -77, np.int64)
