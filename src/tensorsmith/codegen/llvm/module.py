@@ -116,7 +116,12 @@ class ModuleText:
     def math(self, name: str, element: str, lanes: int) -> str:
         """The symbol of a mathematical function on vectors of ``float`` or ``double``."""
         dtype = float32 if element == "float" else float64
-        return self._use(functions.math_function(name, dtype, lanes, has_fma=self.target.has_fma))
+        has_scalef = self.target.is_x86 and {"avx512f", "avx512vl"} <= self.target.features
+        return self._use(
+            functions.math_function(
+                name, dtype, lanes, has_fma=self.target.has_fma, has_scalef=has_scalef
+            )
+        )
 
     def conversion(self, name: str, lanes: int) -> str:
         """The symbol of a conversion between a narrow float's bits and ``float``."""

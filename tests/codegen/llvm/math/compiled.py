@@ -139,9 +139,9 @@ define void @run(ptr %p, ptr %r) {{
 
 
 @functools.cache
-def compiled(name, type_name, lanes=8, *, fma=True):
+def compiled(name, type_name, lanes=8, *, fma=True, scalef=False):
     """The intrinsic on arrays of this type."""
     intrinsic = INTRINSICS[name]
-    function = math_function(name, dtype(type_name), lanes, has_fma=fma)
+    function = math_function(name, dtype(type_name), lanes, has_fma=fma, has_scalef=scalef)
     result = bool_.name if intrinsic.result_is_bool else type_name
     return Compiled(function, (type_name,) * intrinsic.arity, result, lanes, fma=fma)

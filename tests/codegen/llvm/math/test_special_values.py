@@ -8,8 +8,13 @@ import pytest
 from codegen.llvm.math.compiled import compiled
 from tensorsmith.codegen.llvm.math import error_bound
 from tensorsmith.ir.dtype import dtype
+from tensorsmith.target import Target
 
 TYPES = ["float32", "float64"]
+WIDTHS = [
+    *(("float32", lanes) for lanes in (1, 4, 8, 16, 32)),
+    *(("float64", lanes) for lanes in (2, 4, 8, 16)),
+]
 
 
 def sigmoid(x):
@@ -98,6 +103,28 @@ def test_special_values(name, type_name, fma):
     if name in TWO:
         args = tuple(a.ravel() for a in np.meshgrid(values, values))
     check(name, type_name, args, fma=fma)
+
+
+@pytest.mark.skipif(
+    not Target.host().features >= {"avx512f", "avx512vl"},
+    reason="this machine has no products with powers of two",
+)
+@pytest.mark.parametrize(("type_name", "lanes"), WIDTHS)
+@pytest.mark.parametrize(
+    "name", ["erf", "exp", "exp2", "expm1", "sigmoid", "sinh", "tanh", "cosh", "pow"]
+)
+def test_products_with_powers_of_two_are_the_same_in_one_instruction(name, type_name, lanes):
+    values = special_values(type_name)
+    rng = np.random.default_rng(5)
+    bits = np.frombuffer(rng.bytes(40_000 * values.itemsize), type_name)
+    near = rng.uniform(-120, 120, 40_000) * (1 if type_name == "float32" else 8)
+    args = (np.concatenate([values, bits, near.astype(type_name)]),)
+    if name in TWO:
+        args = (*args, rng.permutation(args[0]))
+    usual = compiled(name, type_name, lanes)(*args)
+    got = compiled(name, type_name, lanes, scalef=True)(*args)
+    np.testing.assert_array_equal(got, usual)
+    assert (np.signbit(got) == np.signbit(usual))[~np.isnan(usual)].all()
 
 
 @pytest.mark.parametrize("type_name", TYPES)

@@ -147,19 +147,28 @@ class Emitter:
 
     element: the float type that the formulas compute in, 'float' or 'double'. grade: how precise
     the result must be, 'f32', 'f64', or 'single': that of f32, computed in f64. has_fma: whether
-    the target has a fused multiply-add; without it, none is emitted.
+    the target has a fused multiply-add; without it, none is emitted. has_scalef: whether it has
+    the instruction of AVX-512 that multiplies by a power of two, for vectors of each width.
     """
 
-    __slots__ = ("builder", "element", "grade", "has_fma", "lanes", "needs")
+    __slots__ = ("builder", "element", "grade", "has_fma", "has_scalef", "lanes", "needs")
 
     def __init__(
-        self, builder: Builder, element: str, grade: str, lanes: int, *, has_fma: bool
+        self,
+        builder: Builder,
+        element: str,
+        grade: str,
+        lanes: int,
+        *,
+        has_fma: bool,
+        has_scalef: bool = False,
     ) -> None:
         self.builder = builder
         self.element = element
         self.grade = grade
         self.lanes = lanes
         self.has_fma = has_fma
+        self.has_scalef = has_scalef and lanes * FLOAT_BITS.get(element, 0) in (128, 256, 512)
         self.needs: list[str] = []
         """Names of the auxiliary functions that are called."""
 
@@ -238,6 +247,20 @@ class Emitter:
             return self.intrinsic("fma", a, factor, addend)
         return a * factor + addend
 
+    def scaled(self, x: Value, k: Value) -> Value:
+        """The product x * 2**k of whole k, rounded once also where it is denormal; of targets that
+        have it in one instruction."""
+        type_, bits = x.type, self.lanes * FLOAT_BITS[x.element]
+        mask = f"i{max(self.lanes, 8)}"
+        letter = "d" if self.is_double else "s"
+        symbol = f"llvm.x86.avx512.mask.scalef.p{letter}.{bits}"
+        operands = [(type_, x.name), (type_, k.name), (type_, "zeroinitializer"), (mask, "-1")]
+        if bits == 512:
+            operands.append(("i32", "4"))  # rounded as the thread rounds
+        types = ", ".join(type_ for type_, _ in operands)
+        self.builder.declarations[symbol] = f"declare {type_} @{symbol}({types})"
+        return Value(self, x.element, self.builder.call(symbol, type_, *operands))
+
     def horner(self, coefficients: Sequence[float], t: Value) -> Value:
         """The polynomial of `t` with these coefficients, the constant term first."""
         *rest, last = coefficients
@@ -273,7 +296,8 @@ class Emitter:
 
     def widened(self, grade: str) -> Emitter:
         """An emitter of f64 formulas into the same function."""
-        wide = Emitter(self.builder, "double", grade, self.lanes, has_fma=self.has_fma)
+        flags = {"has_fma": self.has_fma, "has_scalef": self.has_scalef}
+        wide = Emitter(self.builder, "double", grade, self.lanes, **flags)
         wide.needs = self.needs
         return wide
 

@@ -57,12 +57,14 @@ def exp_of_reduced(m: Emitter, r: Value) -> Value:
     return m.multiply_add(m.multiply_add(m.polynomial("exp", r), r, 1.0), r, 1.0)
 
 
-def scale(m: Emitter, p: Value, biased: Value) -> Value:
+def scale(m: Emitter, p: Value, k: Value, biased: Value) -> Value:
     """The product p * 2**k, rounded once also where it is denormal.
 
     biased: bits of k plus twice the exponent's bias. 2**k itself may be out of range, so it is
-    applied as two factors; the first product is exact.
+    applied as two factors where no instruction scales; the first product is exact.
     """
+    if m.has_scalef:
+        return m.scaled(p, k)
     half = biased >> 1
     return p * power_of_two(m, half) * power_of_two(m, biased - half)
 
@@ -71,8 +73,8 @@ def exp(m: Emitter, x: Value) -> Value:
     """The power of e."""
     limit = limits(m)
     x = m.at_most(m.at_least(x, limit.exp_low), limit.exp_high)
-    r, _, biased = reduce(m, x, 2 * limit.bias)
-    return scale(m, exp_of_reduced(m, r), biased)
+    r, k, biased = reduce(m, x, 2 * limit.bias)
+    return scale(m, exp_of_reduced(m, r), k, biased)
 
 
 def exp2(m: Emitter, x: Value) -> Value:
@@ -80,7 +82,7 @@ def exp2(m: Emitter, x: Value) -> Value:
     limit = limits(m)
     x = m.at_most(m.at_least(x, limit.exp2_low), limit.exp2_high)
     k, biased = m.round_to_integer(x, 2 * limit.bias)
-    return scale(m, exp_of_reduced(m, (x - k) * c.LN2), biased)
+    return scale(m, exp_of_reduced(m, (x - k) * c.LN2), k, biased)
 
 
 def half_expm1(m: Emitter, x: Value) -> Value:
@@ -111,7 +113,9 @@ def exp_of_negative(m: Emitter, x: Value) -> Value:
     """exp(x) of x <= 0. One exact factor is enough, since 2**k cannot overflow."""
     limit = limits(m)
     lift = limit.bias // 2 + 1
-    r, _, biased = reduce(m, m.at_least(x, limit.exp_low), limit.bias + lift)
+    r, k, biased = reduce(m, m.at_least(x, limit.exp_low), limit.bias + lift)
+    if m.has_scalef:
+        return m.scaled(exp_of_reduced(m, r), k)
     return exp_of_reduced(m, r) * power_of_two(m, biased) * 2.0**-lift
 
 

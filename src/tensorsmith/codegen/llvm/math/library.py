@@ -97,11 +97,14 @@ class MathFunction:
     requires: tuple[str | MathFunction, ...] = ()
 
 
-def math_function(name: str, dtype: DType, lanes: int, *, has_fma: bool = True) -> MathFunction:
+def math_function(
+    name: str, dtype: DType, lanes: int, *, has_fma: bool = True, has_scalef: bool = False
+) -> MathFunction:
     """The intrinsic `name` on `lanes` values of `dtype` in registers (one lane: a scalar).
 
     dtype: float32, float64, or for the intrinsics of integers an integer type. has_fma: whether the
-    target has a fused multiply-add. Raises DTypeError for other types; the 16-bit floats compute in
+    target has a fused multiply-add; has_scalef: whether it has AVX-512's products with powers of
+    two. Raises DTypeError for other types; the 16-bit floats compute in
     float32, and round.
     """
     if INTRINSICS[name].takes & dtype.kind == 0 or (dtype.is_float and dtype.bits == 16):
@@ -113,10 +116,11 @@ def math_function(name: str, dtype: DType, lanes: int, *, has_fma: bool = True) 
     element = register_type(dtype)
     b = Builder()
     grade = {"float": "f32", "double": "f64"}.get(element, "")
-    m = Emitter(b, element, grade, lanes, has_fma=has_fma)
+    m = Emitter(b, element, grade, lanes, has_fma=has_fma, has_scalef=has_scalef)
     args = [Value(m, element, f"%{letter}") for letter in "abc"[: INTRINSICS[name].arity]]
     result = _formula(m, name, dtype, args)
-    symbol = f"ts_{name}_{_suffix(element, lanes)}{'' if has_fma else '_nofma'}"
+    variant = ("" if has_fma else "_nofma") + ("_scalef" if has_scalef else "")
+    symbol = f"ts_{name}_{_suffix(element, lanes)}{variant}"
     return MathFunction(
         symbol,
         definition(symbol, b, args, result),

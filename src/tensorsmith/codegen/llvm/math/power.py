@@ -72,10 +72,10 @@ def _power_of_positive(m: Emitter, x: Value, y: Value) -> Value:
     exponent = fast_two_sum(product.high, m.multiply_add(bounded, log_pair.low, product.low))
     limit = DOUBLE
     high = m.at_most(m.at_least(exponent.high, limit.exp_low), limit.exp_high)
-    r, _, biased = reduce(m, high, 2 * limit.bias)
+    r, k, biased = reduce(m, high, 2 * limit.bias)
     clamped = high.not_equal(exponent.high)
     r = r + m.select(clamped, 0.0, exponent.low)
-    return scale(m, exp_of_reduced(m, r), biased)
+    return scale(m, exp_of_reduced(m, r), k, biased)
 
 
 def pow(m: Emitter, x: Value, y: Value) -> Value:
