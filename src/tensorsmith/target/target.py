@@ -70,6 +70,11 @@ class Target:
         return "fma" in self.features or self.arch in ("aarch64", "riscv64")
 
     @property
+    def has_scalef(self) -> bool:
+        """Whether it multiplies vectors of any width by powers of two in one instruction."""
+        return self.is_x86 and {"avx512f", "avx512vl"} <= self.features
+
+    @property
     def index_bits(self) -> int:
         """The width of ``index``: that of a pointer."""
         return 32 if self.arch in ("wasm32", "i686", "arm", "armv7", "thumb", "riscv32") else 64

@@ -116,11 +116,9 @@ class ModuleText:
     def math(self, name: str, element: str, lanes: int) -> str:
         """The symbol of a mathematical function on vectors of ``float`` or ``double``."""
         dtype = float32 if element == "float" else float64
-        has_scalef = self.target.is_x86 and {"avx512f", "avx512vl"} <= self.target.features
+        has_fma, has_scalef = self.target.has_fma, self.target.has_scalef
         return self._use(
-            functions.math_function(
-                name, dtype, lanes, has_fma=self.target.has_fma, has_scalef=has_scalef
-            )
+            functions.math_function(name, dtype, lanes, has_fma=has_fma, has_scalef=has_scalef)
         )
 
     def conversion(self, name: str, lanes: int) -> str:

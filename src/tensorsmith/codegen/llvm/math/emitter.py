@@ -296,8 +296,8 @@ class Emitter:
 
     def widened(self, grade: str) -> Emitter:
         """An emitter of f64 formulas into the same function."""
-        flags = {"has_fma": self.has_fma, "has_scalef": self.has_scalef}
-        wide = Emitter(self.builder, "double", grade, self.lanes, **flags)
+        fma, scalef = self.has_fma, self.has_scalef
+        wide = Emitter(self.builder, "double", grade, self.lanes, has_fma=fma, has_scalef=scalef)
         wide.needs = self.needs
         return wide
 
